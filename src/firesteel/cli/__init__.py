@@ -1,0 +1,1 @@
+"""The ``firesteel`` command: one file for each subcommand; never imports pyspark."""

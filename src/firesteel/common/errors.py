@@ -1,0 +1,299 @@
+"""The exception tree: everything Firesteel raises on purpose, and helpers that describe values and functions.
+
+::
+
+    FiresteelError
+    ├── ProgramError                      the program asks for something wrong; fix the program
+    │   ├── FunctionNotSerializableError    a function cannot travel to the workers
+    │   ├── InvalidKeyError                 a key cannot be hashed the same way everywhere
+    │   ├── TypeMismatchError               a value does not fit its declared type
+    │   ├── InvalidOptionError              an option has an unknown key or a bad value
+    │   └── UnsupportedOperationError       the operation does not exist on this kind of stream
+    ├── SetupError                        the machine or the session is not ready; fix the installation
+    │   ├── JavaMissingError                no usable Java runtime
+    │   ├── SparkSettingsError              the Spark session lacks a required setting
+    │   └── NotEnoughSlotsError             the job needs more slots than Spark has
+    └── JobExecutionError                 a job that had started did not succeed
+        ├── UserCodeError                   a user function raised
+        ├── TaskLostError                   a worker process or machine went away
+        ├── JobCancelledError               somebody cancelled the job
+        └── DataLossError                   chunks arrived lost, repeated or out of order
+
+Messages are lower case and say what happened, where, what was expected, what came, and what to do.
+All of them survive pickling with their attributes, because they travel from workers to the driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import types
+from typing import Any
+
+__all__ = [
+    "DataLossError",
+    "FiresteelError",
+    "FunctionNotSerializableError",
+    "InvalidKeyError",
+    "InvalidOptionError",
+    "JavaMissingError",
+    "JobCancelledError",
+    "JobExecutionError",
+    "NotEnoughSlotsError",
+    "ProgramError",
+    "SetupError",
+    "SparkSettingsError",
+    "TaskLostError",
+    "TypeMismatchError",
+    "UnsupportedOperationError",
+    "UserCodeError",
+    "describe_function",
+    "short_repr",
+]
+
+
+def _rebuild(cls: type[FiresteelError], args: tuple[Any, ...], state: dict[str, Any]) -> FiresteelError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class FiresteelError(Exception):
+    """Root of every error that Firesteel raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own reduction calls the constructor with `args` only and loses keyword arguments.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class ProgramError(FiresteelError):
+    """The program is wrong as written; running it again will not help."""
+
+
+class FunctionNotSerializableError(ProgramError, TypeError):
+    """A user function, or something it captured, cannot be sent to the workers."""
+
+
+class InvalidKeyError(ProgramError, ValueError):
+    """A key selector returned a value that cannot serve as a key."""
+
+
+class TypeMismatchError(ProgramError, TypeError, ValueError):
+    """A value does not fit the type declared for it.
+
+    >>> error = TypeMismatchError("Integer", "x", path=("field 'age' (index 1)",), index=3)
+    >>> print(error)
+    value does not fit its declared type: field 'age' (index 1): expected Integer, got 'x' (str)
+    >>> error.index
+    3
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        got: object,
+        *,
+        path: tuple[str, ...] = (),
+        index: int | None = None,
+        hint: str = "",
+    ) -> None:
+        self.expected = expected
+        self.got = short_repr(got)
+        self.got_type = type(got).__name__
+        #: Nested place of the value, outermost first, e.g. ``("field 'a' (index 0)", "element 2")``.
+        self.path = path
+        #: Position of the record in the batch that was converted, for the runtime to name the record.
+        self.index = index
+        self.hint = hint
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        where = "".join(f"{step}: " for step in self.path)
+        hint = f"; {self.hint}" if self.hint else ""
+        return (
+            f"value does not fit its declared type: {where}"
+            f"expected {self.expected}, got {self.got} ({self.got_type}){hint}"
+        )
+
+    def at(self, step: str | None, index: int | None) -> TypeMismatchError:
+        """Return self, one level further out: `step` is put before the path, `index` replaces the index."""
+        if step is not None:
+            self.path = (step, *self.path)
+        self.index = index
+        self.args = (self._text(),)
+        return self
+
+
+class InvalidOptionError(ProgramError, ValueError):
+    """An option has an unknown key, or a value that cannot be understood."""
+
+
+class UnsupportedOperationError(ProgramError):
+    """The operation exists in Flink's model, but not on this object or not in this mode."""
+
+
+class SetupError(FiresteelError):
+    """The machine or the Spark session is not ready to run jobs."""
+
+
+class JavaMissingError(SetupError):
+    """No Java runtime that Spark can use was found."""
+
+
+class SparkSettingsError(SetupError):
+    """The Spark session that was given lacks a setting that must be there before it starts."""
+
+
+class NotEnoughSlotsError(SetupError):
+    """All subtasks of a streaming job run at once, and Spark has fewer slots than that."""
+
+    def __init__(self, message: str = "", *, needed: int | None = None, available: int | None = None) -> None:
+        self.needed = needed
+        self.available = available
+        if not message:
+            message = f"not enough slots: the job needs {needed}, Spark has {available}"
+        super().__init__(message)
+
+
+class JobExecutionError(FiresteelError):
+    """A job that had started ended without success."""
+
+
+class UserCodeError(JobExecutionError):
+    """A user function raised; says which one, where, and on which record.
+
+    >>> error = UserCodeError("ValueError: boom", operator="Map", subtask=0, parallelism=4,
+    ...                       function="lambda at job.py:12", record="(1, 'a')")
+    >>> print(error)
+    ValueError: boom
+      operator: Map (1/4)
+      function: lambda at job.py:12
+      record:   (1, 'a')
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        operator: str = "",
+        subtask: int | None = None,
+        parallelism: int | None = None,
+        function: str = "",
+        record: str = "",
+        traceback_text: str = "",
+    ) -> None:
+        self.reason = reason
+        self.operator = operator
+        #: Index of the subtask, from 0; shown from 1, as in Flink's ``(1/4)``.
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self.function = function
+        self.record = record
+        #: The user's traceback as text: the traceback object itself cannot leave the worker.
+        self.traceback_text = traceback_text
+        super().__init__("\n".join(self._lines()))
+
+    def _lines(self) -> list[str]:
+        lines = [self.reason]
+        if self.operator:
+            lines.append(f"  operator: {self.operator}{self._position()}")
+        if self.function:
+            lines.append(f"  function: {self.function}")
+        if self.record:
+            lines.append(f"  record:   {self.record}")
+        if self.traceback_text:
+            lines.append(self.traceback_text.rstrip())
+        return lines
+
+    def _position(self) -> str:
+        if self.subtask is None:
+            return ""
+        return f" ({self.subtask + 1}/{'?' if self.parallelism is None else self.parallelism})"
+
+
+class TaskLostError(JobExecutionError):
+    """A worker process or machine disappeared while it ran a task."""
+
+
+class JobCancelledError(JobExecutionError):
+    """The job ended because it was cancelled."""
+
+
+class DataLossError(JobExecutionError):
+    """The sequence numbers of a channel show lost, repeated or reordered chunks."""
+
+
+def short_repr(value: object, limit: int = 200) -> str:
+    """Return ``repr(value)``, at most `limit` characters long; never raises.
+
+    >>> short_repr("abc"), short_repr("a" * 50, limit=10)
+    ("'abc'", "'aaaaaaaa…")
+    """
+    try:
+        if isinstance(value, str | bytes | bytearray) and len(value) > limit:
+            value = value[:limit]
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide the error being reported
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def describe_function(function: object) -> str:
+    """Name a user function for a message: what it is, its name, file and line.
+
+    >>> describe_function(len)
+    'builtin len'
+    """
+    target = _unwrap(function)
+    if isinstance(target, types.BuiltinFunctionType | types.MethodDescriptorType | types.MethodWrapperType):
+        return f"builtin {target.__name__}"
+    if isinstance(target, types.MethodType):
+        return _describe_code("method", target.__qualname__, target.__func__)
+    if isinstance(target, types.FunctionType):
+        is_lambda = target.__name__ == "<lambda>"
+        return _describe_code(
+            "lambda" if is_lambda else "function", "" if is_lambda else target.__qualname__, target
+        )
+    return _describe_class(target if isinstance(target, type) else type(target))
+
+
+def _unwrap(function: object) -> object:
+    for _ in range(100):  # bounded: __wrapped__ may form a loop
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return function
+
+
+def _describe_code(kind: str, name: str, function: object) -> str:
+    code = getattr(_unwrap(function), "__code__", None)
+    title = f"{kind} {name.replace('<locals>.', '')}".rstrip()
+    if code is None:
+        return title
+    return f"{title} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _describe_class(cls: type) -> str:
+    """Find the class by the code of its methods: unlike its module, code keeps its file on a worker."""
+    codes = [f.__code__ for f in vars(cls).values() if isinstance(f, types.FunctionType)]
+    own = [c for c in codes if c.co_qualname.startswith(f"{cls.__qualname__}.")]
+    if not own:
+        return f"class {cls.__name__}"
+    first = min(own, key=lambda code: code.co_firstlineno)
+    line = _class_line(cls.__name__, first.co_filename, first.co_firstlineno)
+    return f"class {cls.__name__} at {os.path.basename(first.co_filename)}:{line}"
+
+
+def _class_line(name: str, filename: str, before: int) -> int:
+    import linecache
+
+    lines = linecache.getlines(filename)
+    for number in range(min(before, len(lines)), 0, -1):
+        words = lines[number - 1].replace("(", " ").replace(":", " ").split()
+        if words[:2] == ["class", name]:
+            return number
+    return before

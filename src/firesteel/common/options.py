@@ -1,0 +1,421 @@
+"""Every option Firesteel knows: key, type, default and one line of documentation.
+
+Constants are grouped by subject and collected in a registry; `all_options` lists it, `find_option` looks one up
+by key, `unknown_keys` finds misspelt ones.
+
+>>> find_option("parallelism.default") is PARALLELISM_DEFAULT
+True
+>>> find_option("execution.buffer-timeout").parse("1 min").to_millis()
+60000
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from firesteel.common.config_options import ConfigOption
+from firesteel.common.configuration import Configuration
+from firesteel.common.option_types import (
+    BOOLEAN,
+    DURATION,
+    FLOAT,
+    INTEGER,
+    MEMORY,
+    STRING,
+    STRING_LIST,
+    STRING_MAP,
+    OptionType,
+    choice,
+)
+from firesteel.common.time import Duration
+
+__all__ = ["OPEN_PREFIXES", "all_options", "find_option", "unknown_keys"]
+
+T = TypeVar("T")
+
+_REGISTRY: dict[str, ConfigOption[Any]] = {}
+_BY_ANY_KEY: dict[str, ConfigOption[Any]] = {}
+
+
+def _required(key: str, kind: OptionType[T], default: T, doc: str, *fallbacks: str) -> ConfigOption[T]:
+    """Register an option that always has a value."""
+    option: ConfigOption[T] = ConfigOption(key, kind, default, doc, fallbacks)
+    _REGISTRY[key] = option
+    _BY_ANY_KEY.update(dict.fromkeys((key, *fallbacks), option))
+    return option
+
+
+def _optional(key: str, kind: OptionType[T], doc: str, *fallbacks: str) -> ConfigOption[T | None]:
+    """Register an option that reads as None when it is not given."""
+    option: ConfigOption[T | None] = ConfigOption(key, kind, None, doc, fallbacks)
+    _REGISTRY[key] = option
+    _BY_ANY_KEY.update(dict.fromkeys((key, *fallbacks), option))
+    return option
+
+
+_ms = Duration.of_millis
+_s = Duration.of_seconds
+_IGNORED = "Accepted for Flink's sake and ignored: "
+
+# The program.
+
+PARALLELISM_DEFAULT = _optional(
+    "parallelism.default", INTEGER, "Parallelism of operators that set none; unset: as many as fit the slots."
+)
+PIPELINE_NAME = _optional("pipeline.name", STRING, "Name of the job, unless execute() gives one.")
+MAX_PARALLELISM = _required(
+    "pipeline.max-parallelism",
+    INTEGER,
+    -1,
+    "Number of key groups, the upper bound for rescaling; -1: derived from the parallelism.",
+)
+OPERATOR_CHAINING = _required(
+    "pipeline.operator-chaining.enabled",
+    BOOLEAN,
+    True,
+    "Whether neighbouring operators share a task.",
+    "pipeline.operator-chaining",
+)
+CHAIN_DIFFERENT_MAX_PARALLELISM = _required(
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+    BOOLEAN,
+    True,
+    "Whether operators with different max parallelism may share a task.",
+)
+AUTO_WATERMARK_INTERVAL = _required(
+    "pipeline.auto-watermark-interval",
+    DURATION,
+    _ms(200),
+    "How often periodic watermark generators are asked for a watermark; 0: never.",
+)
+OBJECT_REUSE = _required(
+    "pipeline.object-reuse", BOOLEAN, False, _IGNORED + "chained operators always share objects."
+)
+GLOBAL_JOB_PARAMETERS = _optional(
+    "pipeline.global-job-parameters", STRING_MAP, "Parameters that every function of the job can read."
+)
+PIPELINE_JARS = _optional("pipeline.jars", STRING_LIST, "Jar files for the Spark session.")
+PIPELINE_CLASSPATHS = _optional("pipeline.classpaths", STRING_LIST, "Class paths for the Spark session.")
+CACHED_FILES = _optional("pipeline.cached-files", STRING, "Files registered for distribution to the workers.")
+CLOSURE_CLEANER_LEVEL = _required(
+    "pipeline.closure-cleaner-level",
+    STRING,
+    "RECURSIVE",
+    _IGNORED + "Python closures carry what they use only.",
+)
+GENERIC_TYPES = _required("pipeline.generic-types", BOOLEAN, True, _IGNORED + "any Python object may flow.")
+FORCE_KRYO = _required("pipeline.force-kryo", BOOLEAN, False, _IGNORED + "there is no Kryo.")
+FORCE_AVRO = _required("pipeline.force-avro", BOOLEAN, False, _IGNORED + "values are pickled.")
+AUTO_GENERATE_UIDS = _required(
+    "pipeline.auto-generate-uids", BOOLEAN, True, "Whether operators without a uid get one from the graph."
+)
+VERTEX_DESCRIPTION_MODE = _optional(
+    "pipeline.vertex-description-mode", STRING, _IGNORED + "descriptions have one form."
+)
+WATERMARK_ALIGNMENT_ALLOW_UNALIGNED_SPLITS = _required(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    BOOLEAN,
+    False,
+    "Whether sources that cannot pause splits may take part in alignment.",
+)
+
+# Execution.
+
+RUNTIME_MODE = _required(
+    "execution.runtime-mode",
+    choice("STREAMING", "BATCH", "AUTOMATIC"),
+    "STREAMING",
+    "STREAMING runs all stages at once; BATCH one after another; AUTOMATIC is BATCH if all sources are bounded.",
+)
+BUFFER_TIMEOUT = _required(
+    "execution.buffer-timeout.interval",
+    DURATION,
+    _ms(100),
+    "How long a record may wait for its chunk to fill; 0: not at all.",
+    "execution.buffer-timeout",
+)
+BUFFER_TIMEOUT_ENABLED = _required(
+    "execution.buffer-timeout.enabled", BOOLEAN, True, "Off: chunks leave only when they are full."
+)
+LATENCY_INTERVAL = _required(
+    "metrics.latency.interval", DURATION, _ms(0), "How often sources send latency markers; 0: never."
+)
+
+TASK_CANCELLATION_INTERVAL = _required(
+    "task.cancellation.interval", DURATION, _ms(30_000), _IGNORED + "see firesteel.cancel.grace."
+)
+TASK_CANCELLATION_TIMEOUT = _required(
+    "task.cancellation.timeout", DURATION, _ms(180_000), _IGNORED + "see firesteel.cancel.grace."
+)
+
+# Checkpoints and state.
+
+CHECKPOINTING_INTERVAL = _optional(
+    "execution.checkpointing.interval", DURATION, "Time between checkpoints; unset: no checkpoints."
+)
+CHECKPOINTING_MODE = _required(
+    "execution.checkpointing.mode",
+    choice("EXACTLY_ONCE", "AT_LEAST_ONCE"),
+    "EXACTLY_ONCE",
+    "Whether barriers are aligned (EXACTLY_ONCE) or not (AT_LEAST_ONCE).",
+)
+CHECKPOINTING_TIMEOUT = _required(
+    "execution.checkpointing.timeout", DURATION, _s(600), "A checkpoint that takes longer is given up."
+)
+CHECKPOINTING_MIN_PAUSE = _required(
+    "execution.checkpointing.min-pause", DURATION, _ms(0), "Least time between the end of one and the next."
+)
+CHECKPOINTING_MAX_CONCURRENT = _required(
+    "execution.checkpointing.max-concurrent-checkpoints", INTEGER, 1, "How many may be under way at once."
+)
+CHECKPOINTING_TOLERABLE_FAILURES = _required(
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    INTEGER,
+    0,
+    "Failed ones in a row before the job fails.",
+)
+CHECKPOINTING_NUM_RETAINED = _required(
+    "execution.checkpointing.num-retained", INTEGER, 1, "How many complete checkpoints are kept."
+)
+CHECKPOINTING_RETENTION = _required(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    choice("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"),
+    "NO_EXTERNALIZED_CHECKPOINTS",
+    "What happens to checkpoints when the job is cancelled.",
+)
+CHECKPOINTING_STORAGE = _optional(
+    "execution.checkpointing.storage", STRING, "jobmanager (memory) or filesystem; unset: by directory."
+)
+CHECKPOINTING_DIR = _optional(
+    "execution.checkpointing.dir", STRING, "Directory for checkpoints.", "state.checkpoints.dir"
+)
+SAVEPOINT_DIR = _optional(
+    "execution.checkpointing.savepoint-dir",
+    STRING,
+    "Default directory for savepoints.",
+    "state.savepoints.dir",
+)
+CHECKPOINTING_INCREMENTAL = _required(
+    "execution.checkpointing.incremental",
+    BOOLEAN,
+    False,
+    "Whether only changed state is written.",
+    "state.backend.incremental",
+)
+CHECKPOINTING_UNALIGNED = _required(
+    "execution.checkpointing.unaligned.enabled",
+    BOOLEAN,
+    False,
+    "Whether barriers may overtake records.",
+    "execution.checkpointing.unaligned",
+)
+CHECKPOINTING_FORCE_UNALIGNED = _required(
+    "execution.checkpointing.unaligned.forced", BOOLEAN, False, "Unaligned barriers even around iterations."
+)
+CHECKPOINTING_ALIGNED_TIMEOUT = _required(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    DURATION,
+    _ms(0),
+    "Alignment that takes longer turns a checkpoint unaligned; 0: at once.",
+    "execution.checkpointing.alignment-timeout",
+)
+CHECKPOINTING_AFTER_TASKS_FINISH = _required(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    BOOLEAN,
+    True,
+    "Whether checkpoints go on after some tasks have finished.",
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+)
+CHECKPOINTING_FILE_MERGING = _required(
+    "execution.checkpointing.file-merging.enabled", BOOLEAN, False, _IGNORED + "few files are written anyway."
+)
+CHECKPOINTING_SNAPSHOT_COMPRESSION = _required(
+    "execution.checkpointing.snapshot-compression", BOOLEAN, False, "Whether full snapshots are compressed."
+)
+SAVEPOINT_PATH = _optional(
+    "execution.state-recovery.path",
+    STRING,
+    "Savepoint or checkpoint to start from.",
+    "execution.savepoint.path",
+)
+SAVEPOINT_IGNORE_UNCLAIMED = _required(
+    "execution.state-recovery.ignore-unclaimed-state",
+    BOOLEAN,
+    False,
+    "Whether state of operators that no longer exist is dropped silently.",
+    "execution.savepoint.ignore-unclaimed-state",
+)
+STATE_BACKEND = _required(
+    "state.backend.type",
+    STRING,
+    "hashmap",
+    "hashmap: objects in memory; disk (also: rocksdb): larger than memory.",
+    "state.backend",
+)
+STATE_CHANGELOG = _optional(
+    "state.changelog.enabled",
+    BOOLEAN,
+    _IGNORED + "deltas serve the same purpose.",
+    "state.backend.changelog.enabled",
+)
+
+# Restarts.
+
+RESTART_STRATEGY = _optional(
+    "restart-strategy.type",
+    choice("none", "off", "disable", "fixed-delay", "failure-rate", "exponential-delay"),
+    "When a failed job starts again; unset: exponential-delay if checkpoints are on, else none.",
+    "restart-strategy",
+)
+FIXED_DELAY_ATTEMPTS = _required(
+    "restart-strategy.fixed-delay.attempts", INTEGER, 1, "How many restarts before the job fails for good."
+)
+FIXED_DELAY_DELAY = _required(
+    "restart-strategy.fixed-delay.delay", DURATION, _s(1), "Time between failure and restart."
+)
+FAILURE_RATE_MAX_FAILURES = _required(
+    "restart-strategy.failure-rate.max-failures-per-interval", INTEGER, 1, "Failures allowed per interval."
+)
+FAILURE_RATE_INTERVAL = _required(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    DURATION,
+    _s(60),
+    "Interval in which failures count.",
+)
+FAILURE_RATE_DELAY = _required(
+    "restart-strategy.failure-rate.delay", DURATION, _s(1), "Time between failure and restart."
+)
+EXPONENTIAL_INITIAL_BACKOFF = _required(
+    "restart-strategy.exponential-delay.initial-backoff", DURATION, _s(1), "Time before the first restart."
+)
+EXPONENTIAL_MAX_BACKOFF = _required(
+    "restart-strategy.exponential-delay.max-backoff", DURATION, _s(60), "Longest time before a restart."
+)
+EXPONENTIAL_MULTIPLIER = _required(
+    "restart-strategy.exponential-delay.backoff-multiplier",
+    FLOAT,
+    1.5,
+    "Growth of the time after each failure.",
+)
+EXPONENTIAL_RESET = _required(
+    "restart-strategy.exponential-delay.reset-backoff-threshold",
+    DURATION,
+    _s(3600),
+    "After running that long, the time starts small again.",
+)
+EXPONENTIAL_JITTER = _required(
+    "restart-strategy.exponential-delay.jitter-factor", FLOAT, 0.1, "Random part of the time, as a fraction."
+)
+EXPONENTIAL_ATTEMPTS = _optional(
+    "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+    INTEGER,
+    "Restarts before the job fails for good; unset: no limit.",
+)
+
+# Python.
+
+PYTHON_FILES = _optional("python.files", STRING_LIST, "Python files, packages or archives for the workers.")
+PYTHON_REQUIREMENTS = _optional("python.requirements", STRING, "requirements.txt to install on the workers.")
+PYTHON_ARCHIVES = _optional("python.archives", STRING_LIST, "Archives to unpack on the workers.")
+PYTHON_EXECUTABLE = _optional("python.executable", STRING, "Python interpreter of the workers.")
+PYTHON_CLIENT_EXECUTABLE = _optional("python.client.executable", STRING, "Python interpreter of the client.")
+PYTHON_EXECUTION_MODE = _optional(
+    "python.execution-mode", STRING, _IGNORED + "operators and functions share one process."
+)
+PYTHON_BUNDLE_SIZE = _required(
+    "python.fn-execution.bundle.size", INTEGER, 1000, _IGNORED + "see firesteel.chunk.records."
+)
+PYTHON_BUNDLE_TIME = _required(
+    "python.fn-execution.bundle.time", INTEGER, 1000, _IGNORED + "see execution.buffer-timeout.interval."
+)
+PYTHON_ARROW_BATCH_SIZE = _required(
+    "python.fn-execution.arrow.batch.size", INTEGER, 1000, _IGNORED + "see firesteel.chunk.records."
+)
+PYTHON_MEMORY_MANAGED = _required(
+    "python.fn-execution.memory.managed", BOOLEAN, True, _IGNORED + "Spark bounds the memory of workers."
+)
+PYTHON_STATE_CACHE_SIZE = _required(
+    "python.state.cache-size", INTEGER, 1000, _IGNORED + "state lives in the same process."
+)
+PYTHON_MAP_STATE_READ_CACHE = _required(
+    "python.map-state.read-cache-size", INTEGER, 1000, _IGNORED + "state lives in the same process."
+)
+PYTHON_PROFILE = _required("python.profile.enabled", BOOLEAN, False, "Whether user functions are profiled.")
+
+# Firesteel's own.
+
+SPARK_MASTER = _required(
+    "firesteel.spark.master",
+    STRING,
+    "embedded",
+    "Spark master to run on; embedded: a Spark inside this program.",
+)
+SPARK_SLOTS = _optional(
+    "firesteel.spark.slots", INTEGER, "Slots of the embedded Spark; unset: as many as the job needs."
+)
+EXECUTOR = _optional(
+    "firesteel.executor", STRING, "Another executor instead of Spark, as 'module:attribute'; used by tests."
+)
+CHUNK_RECORDS = _required(
+    "firesteel.chunk.records", INTEGER, 1024, "Records per chunk between stages; larger: faster, later."
+)
+SOURCE_BATCH = _required("firesteel.source.batch", INTEGER, 1024, "Records that a source hands over at once.")
+SHUFFLE_BUFFER = _required(
+    "firesteel.shuffle.buffer", MEMORY, 2**20, "Shuffle memory per task; smaller: less delay when saturated."
+)
+CANCEL_GRACE = _required(
+    "firesteel.cancel.grace",
+    DURATION,
+    _s(2),
+    "How long a cancelled task may take to close before it is killed.",
+)
+METRICS_INTERVAL = _required(
+    "firesteel.metrics.interval", DURATION, _ms(500), "How often tasks report their metrics."
+)
+
+#: Beginnings of keys that belong to Spark or to parts of Flink with many settings: any key under them is taken.
+OPEN_PREFIXES: tuple[str, ...] = (
+    "spark.", "python.", "metrics.", "state.", "execution.", "taskmanager.", "jobmanager.", "rest.", "web.",
+    "high-availability.", "security.", "env.", "table.", "cluster.", "kubernetes.", "yarn.", "client.", "io.", "fs.",
+    "s3.", "jobstore.", "queryable-state.", "historyserver.", "blob.", "heartbeat.", "pekko.", "akka.", "classloader.",
+    "process.", "scheduler.", "slot.", "task.", "sink.", "source.", "parallelism.default.", "external-resource",
+)  # fmt: skip
+
+# A key under an open prefix this close to a known one is a typo, not another setting.
+_SURELY_TYPO = 0.93
+
+
+def all_options() -> tuple[ConfigOption[Any], ...]:
+    """Return every option, in the order of this file."""
+    return tuple(_REGISTRY.values())
+
+
+def find_option(key: str) -> ConfigOption[Any] | None:
+    """Return the option with that key or fallback key."""
+    return _BY_ANY_KEY.get(key)
+
+
+def unknown_keys(configuration: Configuration) -> dict[str, str | None]:
+    """Return the keys nobody reads, each with the most similar known key, or None when nothing is similar.
+
+    Keys under `OPEN_PREFIXES` pass, unless they are almost a known key:
+
+    >>> unknown_keys(Configuration.from_dict({"paralelism.default": "2", "spark.any": "x"}))
+    {'paralelism.default': 'parallelism.default'}
+    >>> unknown_keys(Configuration.from_dict({"execution.checkpointing.intervall": "1 s"}))
+    {'execution.checkpointing.intervall': 'execution.checkpointing.interval'}
+    """
+    found = {}
+    for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys()):
+        is_open = key.startswith(OPEN_PREFIXES)
+        suggestion = _closest(key, _SURELY_TYPO if is_open else 0.6)
+        if suggestion or not is_open:
+            found[key] = suggestion
+    return found
+
+
+def _closest(key: str, cutoff: float) -> str | None:
+    import difflib
+
+    matches = difflib.get_close_matches(key, _BY_ANY_KEY, n=1, cutoff=cutoff)
+    return matches[0] if matches else None

@@ -1,0 +1,179 @@
+"""Schemas that turn records into bytes and bytes into records, and the writers of file sinks."""
+
+from __future__ import annotations
+
+import abc
+import codecs
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from firesteel.common.errors import TypeMismatchError
+from firesteel.common.java_format import java_formatter
+from firesteel.common.typeinfo import TypeInformation, Types
+
+__all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema(abc.ABC):
+    """Turns a record into bytes, for sinks such as Kafka."""
+
+    @abc.abstractmethod
+    def serialize(self, value: Any) -> bytes | None:
+        """Return the bytes of a record; None means no bytes at all, such as a Kafka record without key."""
+
+
+class DeserializationSchema(abc.ABC):
+    """Turns bytes into a record, for sources such as Kafka."""
+
+    @abc.abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """Return the record of a message; None drops the message."""
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Tell whether the stream ends with this record."""
+        return False
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the declared type of the records."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    r"""Texts, encoded.
+
+    >>> schema = SimpleStringSchema()
+    >>> schema.serialize("é"), schema.deserialize(b"abc")
+    (b'\xc3\xa9', 'abc')
+    """
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self._charset = codecs.lookup(charset).name
+
+    def serialize(self, value: Any) -> bytes:
+        """Encode a text."""
+        if not isinstance(value, str):
+            raise TypeMismatchError("String", value, hint="SimpleStringSchema writes texts; map to str first")
+        return value.encode(self._charset)
+
+    def deserialize(self, message: bytes) -> str:
+        """Decode a text; bytes that are not valid become U+FFFD, as in Java."""
+        return message.decode(self._charset, "replace")
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return STRING."""
+        return Types.STRING()
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes, as they are."""
+
+    def serialize(self, value: Any) -> bytes:
+        """Return the bytes."""
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise TypeMismatchError("bytes", value, hint="ByteArraySchema writes bytes as they are")
+        return bytes(value)
+
+    def deserialize(self, message: bytes) -> bytes:
+        """Return the bytes."""
+        return message
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return an array of BYTE."""
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row, which must hold bytes: for example the key of a Kafka record.
+
+    >>> from firesteel.common import Row
+    >>> RowFieldExtractorSchema(0).serialize(Row(b"key", b"value"))
+    b'key'
+    """
+
+    def __init__(self, field_index: int) -> None:
+        if field_index < 0:
+            raise ValueError(f"Field index must be non-negative, got: {field_index}")
+        self._field_index = field_index
+
+    def serialize(self, value: Any) -> bytes | None:
+        """Return the bytes of the field, or None when it is None."""
+        field = value[self._field_index]
+        if field is not None and not isinstance(field, bytes | bytearray):
+            raise TypeMismatchError(
+                "bytes", field, path=(f"field {self._field_index}",), hint="encode the field before this sink"
+            )
+        return None if field is None else bytes(field)
+
+
+class Encoder(abc.ABC):
+    """Writes records one after another into a file."""
+
+    @abc.abstractmethod
+    def encode(self, element: Any, stream: BinaryIO) -> None:
+        """Write one record."""
+
+    def bind(self, type_info: TypeInformation | None) -> Encoder:
+        """Return the encoder for a stream of the declared type; the file sink calls it once."""
+        return self
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Return an encoder that writes what Java's toString prints, one record a line."""
+        return _SimpleStringEncoder(charset_name, str)
+
+
+class _SimpleStringEncoder(Encoder):
+    def __init__(self, charset: str, to_text: Callable[[Any], str]) -> None:
+        self._charset = codecs.lookup(charset).name
+        self._to_text = to_text
+
+    def bind(self, type_info: TypeInformation | None) -> Encoder:
+        return _SimpleStringEncoder(self._charset, java_formatter(type_info))
+
+    def encode(self, element: Any, stream: BinaryIO) -> None:
+        stream.write(f"{self._to_text(element)}\n".encode(self._charset))
+
+
+class BulkWriter(abc.ABC):
+    """Writes records of one file together, such as Parquet does."""
+
+    @abc.abstractmethod
+    def add_element(self, element: Any) -> None:
+        """Take one record."""
+
+    @abc.abstractmethod
+    def flush(self) -> None:
+        """Write what was taken so far, as far as the format allows."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Write the rest and what ends the file; the file itself is closed by the sink."""
+
+
+class BulkWriterFactory(abc.ABC):
+    """Makes the bulk writer of each file."""
+
+    @abc.abstractmethod
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        """Return a writer into an open file."""
+
+
+class RowDataBulkWriterFactory(BulkWriterFactory):
+    """A factory whose writers take rows of a declared row type."""
+
+    def __init__(self, row_type: Any) -> None:
+        self._row_type = row_type
+
+    def get_row_type(self) -> Any:
+        """Return the declared row type."""
+        return self._row_type

@@ -1,0 +1,251 @@
+"""WatermarkStrategy: where event timestamps come from, and how far behind them the stream's clock stays.
+
+A strategy is a description. It travels to the tasks, and there `create_generator` builds the live
+`WatermarkGenerator`, one per source split or subtask.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from firesteel.common.time import MIN_TIMESTAMP, Duration
+
+__all__ = [
+    "AssignerWithPeriodicWatermarksWrapper",
+    "BoundedOutOfOrderness",
+    "BoundedOutOfOrdernessWatermarks",
+    "CustomGenerator",
+    "NoWatermarks",
+    "NoWatermarksGenerator",
+    "TimestampAssigner",
+    "Watermark",
+    "WatermarkAlignment",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+]
+
+
+class TimestampAssigner(abc.ABC):
+    """Reads the event timestamp of a record."""
+
+    @abc.abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Return milliseconds since 1970 (UTC); `record_timestamp` is what the source gave, MIN_TIMESTAMP if nothing."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Watermark:
+    """The claim that no record with this timestamp or an earlier one follows."""
+
+    timestamp: int
+
+
+class WatermarkOutput(abc.ABC):
+    """What a generator speaks to."""
+
+    @abc.abstractmethod
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Move the clock; one that is not later than the last is ignored. Also marks the stream active."""
+
+    @abc.abstractmethod
+    def mark_idle(self) -> None:
+        """Let downstream clocks go on without this stream."""
+
+    @abc.abstractmethod
+    def mark_active(self) -> None:
+        """Let downstream clocks wait for this stream again."""
+
+
+class WatermarkGenerator(abc.ABC):
+    """Turns event timestamps into watermarks; written by users for `WatermarkStrategy.for_generator`."""
+
+    @abc.abstractmethod
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """See a record; may emit a watermark at once (a punctuated generator)."""
+
+    @abc.abstractmethod
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called every auto-watermark interval; may emit a watermark (a periodic generator)."""
+
+
+class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
+    """Stays a fixed time behind the latest timestamp: latest - bound - 1.
+
+    The 1 is there because a watermark t says that t itself will not come again.
+    """
+
+    def __init__(self, max_out_of_orderness: Duration) -> None:
+        self._bound = max_out_of_orderness.to_millis()
+        self._latest = (
+            MIN_TIMESTAMP + self._bound + 1
+        )  # so that the first watermark does not go below the minimum
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Remember the latest timestamp."""
+        if event_timestamp > self._latest:
+            self._latest = event_timestamp
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emit what the latest timestamp allows."""
+        output.emit_watermark(Watermark(self._latest - self._bound - 1))
+
+
+class NoWatermarksGenerator(WatermarkGenerator):
+    """Emits nothing: for streams that use processing time only."""
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Do nothing."""
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoWatermarks:
+    """Description: no watermarks."""
+
+    def create(self) -> WatermarkGenerator:
+        """Build the live generator."""
+        return NoWatermarksGenerator()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedOutOfOrderness:
+    """Description: watermark = latest timestamp - `bound` - 1 (milliseconds)."""
+
+    bound: int = 0
+
+    def create(self) -> WatermarkGenerator:
+        """Build the live generator."""
+        return BoundedOutOfOrdernessWatermarks(Duration.of_millis(self.bound))
+
+    def watermark(self, latest: int) -> int:
+        """Return the watermark after records up to `latest`: the whole batch-at-a-time generator.
+
+        >>> BoundedOutOfOrderness(2000).watermark(10_000)
+        7999
+        """
+        return max(latest - self.bound - 1, MIN_TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomGenerator:
+    """Description: a generator written by the user, from a class or function without arguments."""
+
+    supplier: Callable[[], WatermarkGenerator]
+
+    def create(self) -> WatermarkGenerator:
+        """Build the live generator."""
+        return self.supplier()
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkAlignment:
+    """Sources of one group wait for each other when their watermarks drift apart (milliseconds)."""
+
+    group: str
+    max_drift: int
+    update_interval: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStrategy:
+    """How a stream gets timestamps and watermarks.
+
+    >>> strategy = (
+    ...     WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+    ...     .with_timestamp_assigner(lambda event, _: event[1])
+    ...     .with_idleness(Duration.of_minutes(1))
+    ... )
+    >>> strategy.generator, strategy.idle_timeout
+    (BoundedOutOfOrderness(bound=5000), 60000)
+    >>> strategy.timestamp_function()(("a", 42), 0)
+    42
+    """
+
+    #: Where watermarks come from.
+    generator: NoWatermarks | BoundedOutOfOrderness | CustomGenerator = field(default_factory=NoWatermarks)
+    #: Where timestamps come from; None: the source's timestamps stay.
+    timestamp_assigner: TimestampAssigner | Callable[[Any, int], int] | None = None
+    #: Milliseconds without records after which the stream counts as idle; None: never.
+    idle_timeout: int | None = None
+    #: Which group of sources waits for each other; None: none.
+    alignment: WatermarkAlignment | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Timestamps never go back: the watermark follows the latest one closely."""
+        return WatermarkStrategy(BoundedOutOfOrderness(0))
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+        """Records may be late by up to the given time."""
+        bound = max_out_of_orderness.to_millis()
+        if bound < 0:
+            raise ValueError(f"max_out_of_orderness must not be negative, got {max_out_of_orderness}")
+        return WatermarkStrategy(BoundedOutOfOrderness(bound))
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """Return a strategy without watermarks: the stream works in processing time."""
+        return WatermarkStrategy(NoWatermarks())
+
+    @staticmethod
+    def for_generator(supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Return a strategy with watermarks from the user's generator, built anew in each subtask (as in Java Flink)."""
+        if not callable(supplier):
+            raise TypeError(
+                f"for_generator takes a class or function that builds a generator, got {supplier!r}"
+            )
+        return WatermarkStrategy(CustomGenerator(supplier))
+
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+    ) -> WatermarkStrategy:
+        """Return the strategy with timestamps read by an assigner, or a function (value, timestamp) -> timestamp."""
+        if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
+            raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
+        if self.timestamp_assigner is None:
+            # PyFlink changes the strategy in place, so programs may drop the result; this is the only
+            # departure from a frozen value (test_assigner_is_also_set_in_place_when_the_result_is_dropped).
+            object.__setattr__(self, "timestamp_assigner", timestamp_assigner)
+        return replace(self, timestamp_assigner=timestamp_assigner)
+
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Return the strategy that counts a stream without records for that long as idle."""
+        millis = idle_timeout.to_millis()
+        if millis <= 0:
+            raise ValueError(f"idle_timeout must be positive, got {idle_timeout}")
+        return replace(self, idle_timeout=millis)
+
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Duration,
+        update_interval: Duration | None = None,
+    ) -> WatermarkStrategy:
+        """Return the strategy that pauses sources too far ahead of the slowest in their group."""
+        interval = 1000 if update_interval is None else update_interval.to_millis()
+        alignment = WatermarkAlignment(watermark_group, max_allowed_watermark_drift.to_millis(), interval)
+        return replace(self, alignment=alignment)
+
+    def create_generator(self) -> WatermarkGenerator:
+        """Build the live generator (called by the runtime, once per split or subtask)."""
+        return self.generator.create()
+
+    def timestamp_function(self) -> Callable[[Any, int], int] | None:
+        """Return (value, timestamp) -> timestamp, or None when the source's timestamps stay."""
+        if isinstance(self.timestamp_assigner, TimestampAssigner):
+            return self.timestamp_assigner.extract_timestamp
+        return self.timestamp_assigner
+
+
+class AssignerWithPeriodicWatermarksWrapper:
+    """Holds a Java object in PyFlink; here only so that the name can be imported."""
+
+    def __init__(self, j_assigner_with_periodic_watermarks: object) -> None:
+        self._assigner = j_assigner_with_periodic_watermarks

@@ -1,0 +1,49 @@
+"""A Python list as a bounded source: ``from_collection`` and ``from_elements``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from firesteel.common.errors import ProgramError
+from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+
+
+class CollectionSource(Source):
+    """Emits the values of a list, in order, by one subtask; with event times when they are given."""
+
+    def __init__(self, values: Sequence[Any], timestamps: Sequence[int | None] | None = None) -> None:
+        self.values = list(values)
+        self.timestamps = None if timestamps is None else list(timestamps)
+        if self.timestamps is not None and len(self.timestamps) != len(self.values):
+            raise ProgramError(
+                f"a collection of {len(self.values)} values needs as many timestamps, got {len(self.timestamps)}"
+            )
+
+    @property
+    def max_subtasks(self) -> int:
+        """One: a list has an order, and several readers would lose it."""
+        return 1
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        """The reader of the only subtask."""
+        return _CollectionReader(self.values, self.timestamps)
+
+
+class _CollectionReader(SourceReader):
+    def __init__(self, values: list[Any], timestamps: list[int | None] | None) -> None:
+        self._values = values
+        self._timestamps = timestamps
+        self._position = 0
+        self._end = len(values)
+
+    def poll(self, limit: int) -> Polled:
+        """The next slice of the list."""
+        start, stop = self._position, min(self._position + limit, self._end)
+        self._position = stop
+        timestamps = None if self._timestamps is None else self._timestamps[start:stop]
+        return Polled(self._values[start:stop], timestamps, ended=stop >= self._end)
+
+    def stop(self) -> None:
+        """Leave out the rest."""
+        self._end = self._position

@@ -1,0 +1,1 @@
+"""What user code implements and the runtime calls: functions, state, sources, sinks."""

@@ -1,0 +1,36 @@
+"""Identity of a side output: records yielded as ``tag, value`` leave by it instead of the main output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from firesteel.common.errors import UnsupportedOperationError
+from firesteel.common.typeinfo import TypeInformation, Types
+
+
+class OutputTag:
+    """A named, typed side output. Tags with equal names are the same output.
+
+    >>> late = OutputTag("late-data")
+    >>> late == OutputTag("late-data")
+    True
+    """
+
+    __slots__ = ("tag_id", "type_info")
+
+    def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None) -> None:
+        if not tag_id:
+            raise UnsupportedOperationError("a side output needs a name: OutputTag('late-data')")
+        self.tag_id = tag_id
+        if isinstance(type_info, (list, tuple)):
+            type_info = Types.TUPLE(list(type_info))
+        self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OutputTag) and self.tag_id == other.tag_id
+
+    def __hash__(self) -> int:
+        return hash(self.tag_id)
+
+    def __repr__(self) -> str:
+        return f"OutputTag({self.tag_id!r})"

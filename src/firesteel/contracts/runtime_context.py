@@ -1,0 +1,103 @@
+"""What a function learns about its place in the job, and where it gets its state from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from firesteel.common.accumulators import Accumulator
+
+if TYPE_CHECKING:
+    from firesteel.common.job_id import JobID
+    from firesteel.contracts.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
+
+__all__ = ["KeyedStateStore", "RuntimeContext"]
+
+
+class KeyedStateStore(ABC):
+    """Hands out state that belongs to the key of the record at hand."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """A value per key into which added values are reduced."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """An accumulator per key into which added values are aggregated."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """What `Function.open` receives; state is there only inside keyed operators."""
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """Name of the operator."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """How many subtasks the operator has."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """How many subtasks the operator could have: the number of key groups."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """Index of this subtask, from 0."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """How often the job was restarted before this attempt."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """Name with position, as in ``Map (1/4)#0``."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """A global job parameter."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> Any:
+        """The group under which this operator registers its own metrics."""
+
+    # Not in PyFlink; named as in Flink's Java API.
+
+    @abstractmethod
+    def get_job_id(self) -> JobID:
+        """Identity of the job."""
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Register an accumulator under a name that is unique within this function."""
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        """The accumulator registered under ``name``."""
+
+    @abstractmethod
+    def get_cached_file(self, name: str) -> str:
+        """Local path of a file registered with ``env.register_cached_file``."""

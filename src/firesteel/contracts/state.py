@@ -1,0 +1,290 @@
+"""State that survives from record to record: what user code reads and writes, and how it asks for it.
+
+A descriptor names a state and its type; handing it to the runtime context in ``open`` gives the live
+state. Keyed state always belongs to the key of the record at hand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from firesteel.common.errors import ProgramError, describe_function
+from firesteel.common.typeinfo import TypeInformation, Types
+from firesteel.contracts.functions import AggregateFunction, ReduceFunction
+from firesteel.contracts.state_ttl import StateTtlConfig
+
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "BroadcastState",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
+    "StateTtlConfig",
+    "ValueState",
+    "ValueStateDescriptor",
+]
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+# Live state -----------------------------------------------------------------------------------------
+
+
+class State(ABC):
+    """Base of all states."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget what is stored for the current key."""
+
+
+class ValueState(State, Generic[T]):
+    """One value."""
+
+    @abstractmethod
+    def value(self) -> T:
+        """The value, None when nothing was stored."""
+
+    @abstractmethod
+    def update(self, value: T) -> None:
+        """Store ``value``; None clears."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """Something that values are added to."""
+
+    @abstractmethod
+    def get(self) -> OUT:
+        """What the added values amount to."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Add a value."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """An appending state of which two can become one, as merging session windows need."""
+
+
+class ReducingState(MergingState[T, T]):
+    """The reduction of all values added, None when there are none."""
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """The aggregate of all values added, None when there are none."""
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list of values."""
+
+    @abstractmethod
+    def update(self, values: list[T]) -> None:
+        """Replace the list."""
+
+    @abstractmethod
+    def add_all(self, values: list[T]) -> None:
+        """Append several values."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class _Mapping(State, Generic[K, V]):
+    """The reading half of a map, with Python's notation for it."""
+
+    @abstractmethod
+    def get(self, key: K) -> V:
+        """The value under ``key``, None when there is none."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether there is a value under ``key``."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Pairs of key and value."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """The keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """The values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether nothing is stored."""
+
+    def __getitem__(self, key: K) -> V:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class _MutableMapping(_Mapping[K, V]):
+    """The writing half of a map, with Python's notation for it."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Store ``value`` under ``key``."""
+
+    @abstractmethod
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Store all pairs of a dict."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Forget the value under ``key``; nothing happens when there is none."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class MapState(_MutableMapping[K, V]):
+    """A map; reads and writes single entries without touching the rest."""
+
+
+class ReadOnlyBroadcastState(_Mapping[K, V]):
+    """Broadcast state as the side that is not broadcast sees it."""
+
+
+class BroadcastState(_MutableMapping[K, V], ReadOnlyBroadcastState[K, V]):
+    """A map with the same content in every subtask, provided that each one writes the same."""
+
+
+class OperatorStateStore(ABC):
+    """Hands out state that belongs to a subtask rather than to a key."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """Broadcast state of that name."""
+
+
+# Descriptors ----------------------------------------------------------------------------------------
+
+
+class StateDescriptor(ABC):
+    """Name and type of a state; states of one operator are told apart by name."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        if not name:
+            raise ProgramError(f"a state needs a name: {type(self).__name__}('count', ...)")
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The name."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let values expire."""
+        self._ttl_config = ttl_config
+
+    def get_ttl_config(self) -> StateTtlConfig | None:
+        """When values expire; None for never."""
+        config = self._ttl_config
+        return config if config is not None and config.is_enabled() else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Describes a `ValueState`."""
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Describes a `ListState`."""
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, Types.LIST(elem_type_info))
+        self.element_type_info = elem_type_info
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Describes a `MapState` or a `BroadcastState`."""
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__(name, Types.MAP(key_type_info, value_type_info))
+        self.key_type_info = key_type_info
+        self.value_type_info = value_type_info
+
+
+class _CallableReduce(ReduceFunction):
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """What the function makes of both."""
+        return self._function(value1, value2)
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Describes a `ReducingState`."""
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        type_info: TypeInformation,
+    ) -> None:
+        super().__init__(name, type_info)
+        if not isinstance(reduce_function, ReduceFunction):
+            if not callable(reduce_function):
+                raise _wrong_function(self, "a ReduceFunction or a function of two values", reduce_function)
+            reduce_function = _CallableReduce(reduce_function)
+        self._reduce_function = reduce_function
+
+    def get_reduce_function(self) -> ReduceFunction:
+        """The function, as an object with a ``reduce`` method."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Describes an `AggregatingState`."""
+
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):
+            raise _wrong_function(self, "an AggregateFunction", agg_function)
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """The function."""
+        return self._agg_function
+
+
+class _WrongStateFunctionError(ProgramError, TypeError):
+    """A descriptor was given something that is not the function it needs."""
+
+
+def _wrong_function(descriptor: StateDescriptor, expected: str, got: object) -> _WrongStateFunctionError:
+    return _WrongStateFunctionError(f"{descriptor!r} needs {expected}, got {describe_function(got)}")

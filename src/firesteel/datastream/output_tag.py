@@ -1,0 +1,5 @@
+"""Side-output tags; at PyFlink's path."""
+
+from firesteel.contracts.output_tag import OutputTag
+
+__all__ = ["OutputTag"]

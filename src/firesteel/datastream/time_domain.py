@@ -1,0 +1,5 @@
+"""Event time or processing time; at PyFlink's path."""
+
+from firesteel.contracts.timers import TimeDomain
+
+__all__ = ["TimeDomain"]

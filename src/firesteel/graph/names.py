@@ -1,0 +1,35 @@
+"""How steps are called in plans, logs and messages: Flink's ``Source: a -> Map -> Sink: Print``."""
+
+from __future__ import annotations
+
+from firesteel.graph.stream_graph import Node
+from firesteel.plan.operator_specs import CollectSpec, OperatorSpec, PrintSpec, SinkSpec, SourceSpec
+
+SINKS = (SinkSpec, PrintSpec, CollectSpec)
+
+
+def is_source(spec: OperatorSpec) -> bool:
+    """Whether the operator brings records into the job."""
+    return isinstance(spec, SourceSpec)
+
+
+def is_sink(spec: OperatorSpec) -> bool:
+    """Whether the operator takes records out of the job."""
+    return isinstance(spec, SINKS)
+
+
+def operator_name(node: Node) -> str:
+    """The node's name with Flink's prefix for sources and sinks."""
+    prefix = "Source: " if is_source(node.spec) else "Sink: " if is_sink(node.spec) else ""
+    return node.name if node.name.startswith(prefix) else prefix + node.name
+
+
+def step_of(node: Node) -> str:
+    """The step as a message names it: its name, its uid, and the user's function with file and line.
+
+    The name is only as telling as the user made it; file and line find the step in any case.
+    """
+    details = [f"uid {node.uid!r}"] if node.uid is not None else []
+    if node.spec.user_code is not None:
+        details.append(node.spec.user_code.description)
+    return f"step {operator_name(node)!r}" + (f" ({', '.join(details)})" if details else "")

@@ -1,0 +1,1 @@
+"""One job, from submit to end; knows the executor protocol, not Spark."""

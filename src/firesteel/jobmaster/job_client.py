@@ -1,0 +1,108 @@
+"""The handle to a running job that ``execute_async`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from firesteel.common.completable_future import CompletableFuture
+from firesteel.common.errors import FiresteelError
+from firesteel.common.job_client import JobClient
+from firesteel.common.job_execution_result import JobExecutionResult
+from firesteel.common.job_id import JobID
+from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.job_master import JobMaster
+from firesteel.jobmaster.statistics import JobStatistics
+
+T = TypeVar("T")
+
+_JOIN_SECONDS = 2.0
+
+
+class MasterJobClient(JobClient):
+    """Talks to the job master in this process."""
+
+    def __init__(self, master: JobMaster) -> None:
+        self._master = master
+
+    def get_job_id(self) -> JobID:
+        """The job's id."""
+        return self._master.job_id
+
+    def get_job_name(self) -> str:
+        """The job's name."""
+        return self._master.name
+
+    def get_job_status(self) -> CompletableFuture:
+        """The job's state now."""
+        return CompletableFuture.completed(self._master.status)
+
+    def get_accumulators(self) -> CompletableFuture:
+        """The accumulators' results so far, merged over all subtasks."""
+        try:
+            return CompletableFuture.completed(self._master.accumulators())
+        except Exception as error:  # noqa: BLE001 - merging runs user code, and a future holds what it raises
+            return CompletableFuture.failed(error)
+
+    def get_job_execution_result(self) -> CompletableFuture:
+        """The result when the job has finished, or the error that ended it."""
+        return CompletableFuture(self._master.result)
+
+    def cancel(self) -> CompletableFuture:
+        """Ask the job to end now; the future is complete when it has, in whatever way."""
+        over = CompletableFuture()
+        self._master.result.add_done_callback(lambda _: over.complete(None))
+        self._master.cancel()
+        return over
+
+    def stop(self) -> None:
+        """End the sources; the job then finishes by itself, with everything processed."""
+        self._master.stop()
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        """Savepoints do not exist yet."""
+        raise NotImplementedError(
+            "savepoints do not exist yet; stop() ends the sources and lets the job finish"
+        )
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Savepoints do not exist yet."""
+        raise NotImplementedError("savepoints do not exist yet")
+
+    def statistics(self) -> JobStatistics:
+        """Records in and out of every operator, as the tasks last reported them."""
+        return self._master.statistics()
+
+    def collect_results(self, collect_id: str) -> Iterator[Any]:
+        """The records of a collecting sink while the job runs; raises what the job fails with."""
+        return self._master.collected_records(collect_id)
+
+    def wait(self) -> JobExecutionResult:
+        """Wait for the end. Ctrl-C cancels the job, waits until it is over, and goes on as KeyboardInterrupt."""
+        return self._interruptible(self._outcome)
+
+    def wait_until_deployed(self) -> None:
+        """Wait until the engine has taken the job; raises the reason when it does not."""
+        self._interruptible(self._master.deployed.wait)
+        if self._master.result.done() and self._master.status is JobStatus.FAILED:
+            self._outcome()
+
+    def _outcome(self) -> JobExecutionResult:
+        error = self._master.result.exception()
+        self._master.join(_JOIN_SECONDS)
+        if error is None:
+            return self._master.result.result()
+        if isinstance(error, FiresteelError):
+            # The frames of the master's threads tell a user nothing; those of an unexpected error tell us.
+            error = error.with_traceback(None)
+        raise error
+
+    def _interruptible(self, wait: Callable[[], T]) -> T:
+        try:
+            return wait()
+        except KeyboardInterrupt:
+            self._master.cancel()
+            self._master.result.exception()  # a second Ctrl-C leaves here, without waiting
+            raise

@@ -1,0 +1,169 @@
+"""Counters, meters, distributions and gauges, and the groups that name them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from firesteel.common.errors import ProgramError
+
+M = TypeVar("M", bound="Metric")
+
+
+class Metric:
+    """Base of all metrics."""
+
+    def snapshot(self) -> Any:
+        """The value to report."""
+        raise NotImplementedError
+
+
+class Counter(Metric):
+    """A number that goes up and down.
+
+    >>> counter = Counter()
+    >>> counter.inc(); counter.inc(4); counter.dec()
+    >>> counter.get_count()
+    4
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def inc(self, n: int = 1) -> None:
+        """Add ``n``."""
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        """Subtract ``n``."""
+        self._count -= n
+
+    def get_count(self) -> int:
+        """The number now."""
+        return self._count
+
+    def snapshot(self) -> int:
+        """The number now."""
+        return self._count
+
+
+class Meter(Metric):
+    """Counts events and tells how many per second there were over a time span."""
+
+    def __init__(self, time_span_in_seconds: int = 60, now: Callable[[], float] = time.monotonic) -> None:
+        self._span = time_span_in_seconds
+        self._now = now
+        self._count = 0
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def mark_event(self, value: int = 1) -> None:
+        """Count ``value`` events that happen now."""
+        self._count += value
+        second = float(int(self._now()))
+        if self._marks and self._marks[-1][0] == second:
+            self._marks[-1] = (second, self._marks[-1][1] + value)
+        else:
+            self._marks.append((second, value))
+
+    def get_count(self) -> int:
+        """All events so far."""
+        return self._count
+
+    def get_rate(self) -> float:
+        """Events per second over the time span."""
+        oldest = self._now() - self._span
+        while self._marks and self._marks[0][0] < oldest:
+            self._marks.popleft()
+        return sum(events for _, events in self._marks) / self._span
+
+    def snapshot(self) -> dict[str, float]:
+        """Count and rate."""
+        return {"count": self._count, "rate": self.get_rate()}
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionSummary:
+    """Count, sum, least and greatest of the values seen."""
+
+    count: int
+    total: float
+    minimum: float
+    maximum: float
+
+
+class Distribution(Metric):
+    """Summarises values: how many, their sum, least and greatest."""
+
+    def __init__(self) -> None:
+        self._summary: DistributionSummary | None = None
+
+    def update(self, value: float) -> None:
+        """Take a value in."""
+        old = self._summary or DistributionSummary(0, 0, value, value)
+        self._summary = DistributionSummary(
+            old.count + 1, old.total + value, min(old.minimum, value), max(old.maximum, value)
+        )
+
+    def snapshot(self) -> DistributionSummary | None:
+        """The summary so far, None before the first value."""
+        return self._summary
+
+
+class _Gauge(Metric):
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def snapshot(self) -> Any:
+        return self._function()
+
+
+class MetricGroup:
+    """Named metrics and subgroups of one operator.
+
+    >>> group = MetricGroup("Map")
+    >>> group.add_group("cache").counter("hits").inc(2)
+    >>> dict(group.snapshot())
+    {'Map.cache.hits': 2}
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._metrics: dict[str, Metric] = {}
+        self._groups: dict[str, MetricGroup] = {}
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """The subgroup ``name``, or ``name.extra`` for a key-value pair; made on first use."""
+        scope = name if extra is None else f"{name}.{extra}"
+        return self._groups.setdefault(scope, MetricGroup(f"{self._name}.{scope}"))
+
+    def counter(self, name: str) -> Counter:
+        """Register a counter."""
+        return self._register(name, Counter())
+
+    def gauge(self, name: str, obj: Callable[[], Any]) -> None:
+        """Register a function whose value is asked for when metrics are reported."""
+        self._register(name, _Gauge(obj))
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """Register a meter."""
+        return self._register(name, Meter(time_span_in_seconds))
+
+    def distribution(self, name: str) -> Distribution:
+        """Register a distribution."""
+        return self._register(name, Distribution())
+
+    def snapshot(self) -> Iterator[tuple[str, Any]]:
+        """All metrics with their full names and values."""
+        for name, metric in self._metrics.items():
+            yield f"{self._name}.{name}", metric.snapshot()
+        for group in self._groups.values():
+            yield from group.snapshot()
+
+    def _register(self, name: str, metric: M) -> M:
+        if name in self._metrics:
+            raise ProgramError(f"the metric {name!r} is registered twice in group {self._name!r}")
+        self._metrics[name] = metric
+        return metric

@@ -1,0 +1,121 @@
+"""One frozen spec per physical operator: what it does and the user code it carries, nothing about running it.
+
+The graph's nodes carry these specs directly: every DataStream operation is either one of them or
+is lowered to them by the fluent API (`project` is a map, `split` a process function).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from firesteel.common.typeinfo import TypeInformation
+from firesteel.plan.shipped import Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """Base of all specs."""
+
+    @property
+    def user_code(self) -> Shipped | None:
+        """The user's function, when there is one; errors and plans name it."""
+        return getattr(self, "function", None)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec(OperatorSpec):
+    """Reads a `contracts.source.Source`; ``bounded`` decides what AUTOMATIC mode becomes.
+
+    ``max_subtasks`` is the source's own: 1 when it cannot be read in parallel, None for no limit.
+    """
+
+    function: Shipped
+    bounded: bool
+    max_subtasks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec(OperatorSpec):
+    """``map(value)``: one output for each input."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSpec(OperatorSpec):
+    """``filter(value)``: keeps what is true."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapSpec(OperatorSpec):
+    """``flat_map(value)``: any number of outputs."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec(OperatorSpec):
+    """``process_element(value, ctx)``, with side outputs; keyed when its node has a key selector."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSpec(OperatorSpec):
+    """``reduce(old, new)`` per key; also the rolling aggregates (sum, min, max, min_by, max_by)."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class CoMapSpec(OperatorSpec):
+    """``map1`` and ``map2`` over two inputs."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class CoFlatMapSpec(OperatorSpec):
+    """``flat_map1`` and ``flat_map2`` over two inputs."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class CoProcessSpec(OperatorSpec):
+    """``process_element1`` and ``process_element2`` over two inputs."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec(OperatorSpec):
+    """A `contracts.sink.SinkFunction`."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class PrintSpec(OperatorSpec):
+    """Lines to the standard output of whoever started the job."""
+
+    identifier: str = ""
+    to_stderr: bool = False
+    input_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectSpec(OperatorSpec):
+    """Records back to the driver, for ``execute_and_collect``."""
+
+    collect_id: str
+
+
+class RuntimeMode(enum.Enum):
+    """How the exchanges between stages work."""
+
+    STREAMING = "streaming"
+    BATCH = "batch"

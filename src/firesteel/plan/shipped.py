@@ -1,0 +1,48 @@
+"""A user's object, pickled once where the program is built, unpickled once in each task that needs it."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from firesteel.common.errors import FunctionNotSerializableError, describe_function, short_repr
+
+_REMEDY = (
+    "create what cannot be pickled (connections, locks, open files, sessions) in open() instead of "
+    "capturing it, or move it into a module that the tasks can import"
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shipped:
+    """A pickled user object and a description of it that a person understands.
+
+    Pickling happens when the program is built, so that an object that cannot travel is refused at the
+    line that uses it, and later changes to captured variables do not leak into the job.
+    """
+
+    blob: bytes
+    description: str
+
+    @classmethod
+    def of(cls, thing: Any, used_by: str) -> Shipped:
+        """Pickle ``thing`` for the operation ``used_by``, or say why it cannot travel."""
+        description = describe_function(thing)
+        try:
+            blob = cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # whatever a user's __reduce__ raises
+            raise FunctionNotSerializableError(
+                f"{used_by} cannot ship {description} to its tasks: "
+                f"{type(error).__name__}: {short_repr(str(error))}; {_REMEDY}"
+            ) from error
+        return cls(blob, description)
+
+    def load(self) -> Any:
+        """A fresh copy of the object, for one subtask."""
+        return cloudpickle.loads(self.blob)
+
+    def __repr__(self) -> str:
+        return f"Shipped({self.description}, {len(self.blob)} bytes)"

@@ -1,0 +1,1 @@
+"""What a task does: operators, chains, routing, the task machine. No Spark, no sockets, no clock of its own."""

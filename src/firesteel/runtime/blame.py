@@ -1,0 +1,91 @@
+"""Turns an exception of user code into one that says which operator, which function and which record."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from firesteel.common.errors import FiresteelError, JobExecutionError, TypeMismatchError, UserCodeError, short_repr
+
+NO_RECORD = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who is running when something raises."""
+
+    operator: str
+    subtask: int
+    parallelism: int
+    function: str
+
+    def error(self, error: Exception, record: Any = NO_RECORD) -> JobExecutionError:
+        """The error to end the job with; one that is already explained stays as it is."""
+        if isinstance(error, JobExecutionError):
+            return error
+        explained = UserCodeError(
+            _reason(error),
+            operator=self.operator,
+            subtask=self.subtask,
+            parallelism=self.parallelism,
+            function=self.function,
+            record="" if record is NO_RECORD else short_repr(record),
+            traceback_text=_user_traceback(error),
+        )
+        explained.__cause__ = error
+        return explained
+
+
+def failing_record(values: Sequence[Any], cursor: Iterator[Any] | None) -> Any:
+    """The last record that ``cursor`` took from ``values``: the one user code was working on."""
+    if cursor is None:
+        return NO_RECORD
+    taken = len(values) - cursor.__length_hint__()  # type: ignore[attr-defined]
+    return values[taken - 1] if 0 < taken <= len(values) else NO_RECORD
+
+
+def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
+    """The record whose conversion to its declared type failed."""
+    return NO_RECORD if error.index is None else values[error.index]
+
+
+def pickled(error: BaseException) -> bytes:
+    """The error as bytes, with its cause when that can travel and without it when it cannot."""
+    cause = error.__cause__
+    try:
+        return pickle.dumps((error, cause if _survives_pickling(cause) else None))
+    except Exception:  # noqa: BLE001 - an error that cannot be pickled must still be reported
+        return pickle.dumps((JobExecutionError(str(error)), None))
+
+
+def _survives_pickling(error: BaseException | None) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - exceptions with odd constructors fail in many ways
+        return False
+    return True
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FiresteelError):
+        return str(error)
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _user_traceback(error: Exception) -> str:
+    """The traceback without the runtime's own frames before the user's code."""
+    found: TracebackType | None = error.__traceback__
+    while found is not None and _is_own(found):
+        found = found.tb_next
+    if found is None:
+        return ""
+    return "".join(["Traceback (most recent call last):\n", *traceback.format_tb(found)])
+
+
+def _is_own(step: TracebackType) -> bool:
+    module = step.tb_frame.f_globals.get("__name__", "")
+    return module.startswith("firesteel.runtime.")

@@ -1,0 +1,53 @@
+"""What flows between stages: data chunks and the in-band signals that keep their place among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records in order. ``timestamps`` runs parallel to ``values``, or is None when none has one."""
+
+    values: list[Any]
+    timestamps: list[int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No record at or before ``timestamp`` follows on this channel."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """Whether the channel takes part in event time: an idle one holds nobody back."""
+
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Separates the records before checkpoint ``checkpoint_id`` from those after it."""
+
+    checkpoint_id: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMarker:
+    """Carries the time it was made at through the pipeline, past the records in buffers."""
+
+    marked_at_ms: int
+    source_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """Nothing follows on this channel."""
+
+
+Element = Chunk | Watermark | StreamStatus | Barrier | LatencyMarker | EndOfInput
+END_OF_INPUT = EndOfInput()

@@ -1,0 +1,154 @@
+"""Connects the operators of a vertex: hop 3 of a record's journey.
+
+Each operator sits in a `ChainLink`, which counts its records and puts its name on errors. Its output
+calls the next links (and routers) directly, batch by batch. Within a chain nothing is serialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from firesteel.common.errors import TypeMismatchError
+from firesteel.plan.messages import OperatorStatistics
+from firesteel.runtime.blame import NO_RECORD, Blame, failing_record, mismatched_record
+from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
+
+Converter = Callable[[list[Any]], list[Any]]
+
+
+class Branch:
+    """One output of an operator: converts values to the declared type, hands them to all consumers."""
+
+    def __init__(self, converter: Converter | None, consumers: Sequence[Receiver]) -> None:
+        self._converter = converter
+        self.consumers = list(consumers)
+
+    def emit(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Hand on a batch. Consumers may keep the lists, so all but the last get copies."""
+        if self._converter is not None:
+            values = self._converter(values)
+        consumers = self.consumers
+        for consumer in consumers[:-1]:
+            consumer.receive(values.copy(), None if timestamps is None else timestamps.copy())
+        if consumers:
+            consumers[-1].receive(values, timestamps)
+
+
+class ChainOutput:
+    """Where an operator of a chain sends its results: the main branch and one branch per side output."""
+
+    def __init__(self, main: Branch, sides: Mapping[str, Branch]) -> None:
+        self._main = main
+        self._sides = sides
+        self.records_out = 0
+        self.blame: Blame
+
+    def emit(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Hand on a batch of the main output."""
+        if values:
+            self.records_out += len(values)
+            self._emit(self._main, values, timestamps)
+
+    def emit_side(self, tag_id: str, values: list[Any], timestamps: Timestamps) -> None:
+        """Hand on a batch of a side output; dropped when nobody asked for it."""
+        branch = self._sides.get(tag_id)
+        if branch is not None and values:
+            self.records_out += len(values)
+            self._emit(branch, values, timestamps)
+
+    def _emit(self, branch: Branch, values: list[Any], timestamps: Timestamps) -> None:
+        try:
+            branch.emit(values, timestamps)
+        except TypeMismatchError as error:
+            raise self.blame.error(error, mismatched_record(values, error)) from error
+
+    def watermark(self, timestamp: int) -> None:
+        """Pass a watermark to all consumers."""
+        for consumer in self._all():
+            consumer.watermark(timestamp)
+
+    def status(self, active: bool) -> None:
+        """Pass idleness to all consumers."""
+        for consumer in self._all():
+            consumer.status(active)
+
+    def end(self) -> None:
+        """Tell all consumers that nothing follows."""
+        for consumer in self._all():
+            consumer.end()
+
+    def _all(self) -> list[Receiver]:
+        branches = [self._main, *self._sides.values()]
+        return [consumer for branch in branches for consumer in branch.consumers]
+
+
+class ChainLink:
+    """An operator in its place in the chain; also the receiver of its (first) input."""
+
+    def __init__(self, operator_id: str, operator: Operator, output: ChainOutput, blame: Blame) -> None:
+        self.operator = operator
+        self.output = output
+        self.records_in = 0
+        self._id = operator_id
+        self._blame = blame
+        output.blame = blame
+        self._opened = False
+
+    def open(self, context: OperatorContext) -> None:
+        """Open the operator."""
+        self._opened = True
+        self._guarded(lambda: self.operator.open(context))
+
+    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the first input."""
+        self.records_in += len(values)
+        try:
+            self.operator.process(values, timestamps)
+        except Exception as error:  # noqa: BLE001 - user code raises anything
+            raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
+
+    def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input."""
+        self.records_in += len(values)
+        try:
+            self.operator.process_second(values, timestamps)
+        except Exception as error:  # noqa: BLE001 - user code raises anything
+            raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
+
+    def watermark(self, timestamp: int) -> None:
+        """Event time advanced."""
+        self._guarded(lambda: self.operator.on_watermark(timestamp))
+
+    def status(self, active: bool) -> None:
+        """The input became idle or active again."""
+        self._guarded(lambda: self.operator.on_status(active))
+
+    def end(self) -> None:
+        """All input is there: let the operator emit what it held back, then tell the next ones."""
+        self._guarded(self.operator.finish)
+        self.output.end()
+
+    def poll(self, limit: int) -> bool:
+        """Let a source produce a batch; tell the next ones when it has ended."""
+        source: Any = self.operator
+        produced: bool = self._guarded(lambda: source.poll(limit))
+        if source.ended:
+            self.output.end()
+        return produced
+
+    def close(self) -> None:
+        """Close the operator, once, and only when it was opened."""
+        if self._opened:
+            self._opened = False
+            self._guarded(self.operator.close)
+
+    def statistics(self) -> OperatorStatistics:
+        """The counters so far."""
+        return OperatorStatistics(self._id, self._blame.subtask, self.records_in, self.output.records_out)
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001 - user code raises anything
+            raise self._blame.error(error, NO_RECORD) from error

@@ -1,0 +1,71 @@
+"""Spec -> operator: the only place that knows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from firesteel.plan import operator_specs as specs
+from firesteel.plan.job_plan import OperatorPlan
+from firesteel.runtime.operator import Operator
+from firesteel.runtime.operators.process import CoFlatMapOperator, CoMapOperator, ProcessOperator, keyed_call
+from firesteel.runtime.operators.reduce import ReduceOperator
+from firesteel.runtime.operators.sink import CollectOperator, PrintOperator, SinkOperator
+from firesteel.runtime.operators.source import SourceOperator
+from firesteel.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from firesteel.runtime.user_function import UserFunction
+from firesteel.state.hashmap_backend import HashMapBackend
+
+KeyOf = Callable[[Any], Any]
+
+
+def create_operator(plan: OperatorPlan, state: HashMapBackend) -> Operator:
+    """The live operator of one subtask; ``state`` is used when the operator is keyed."""
+    keys = tuple(None if key is None else UserFunction(key).method("get_key") for key in plan.key_selectors)
+    match plan.spec:
+        case specs.PrintSpec(identifier, to_stderr, input_type):
+            return PrintOperator(identifier, to_stderr, input_type)
+        case specs.CollectSpec(collect_id):
+            return CollectOperator(collect_id)
+    assert plan.spec.user_code is not None
+    return _around_function(plan.spec, UserFunction(plan.spec.user_code), keys, state)
+
+
+def _around_function(
+    spec: specs.OperatorSpec, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend
+) -> Operator:
+    match spec:
+        case specs.SourceSpec():
+            return SourceOperator(function)
+        case specs.MapSpec():
+            return MapOperator(_in_key_context(function, "map", keys, state))
+        case specs.FilterSpec():
+            return FilterOperator(_in_key_context(function, "filter", keys, state))
+        case specs.FlatMapSpec():
+            return FlatMapOperator(_in_key_context(function, "flat_map", keys, state))
+        case specs.ProcessSpec():
+            return ProcessOperator(function, ("process_element",), keys, state)
+        case specs.CoProcessSpec():
+            return ProcessOperator(function, ("process_element1", "process_element2"), keys, state)
+        case specs.CoMapSpec():
+            return CoMapOperator(function, keys, state)
+        case specs.CoFlatMapSpec():
+            return CoFlatMapOperator(function, keys, state)
+        case specs.ReduceSpec():
+            assert keys[0] is not None
+            return ReduceOperator(function, keys[0], state)
+        case specs.SinkSpec():
+            return SinkOperator(function)
+    raise NotImplementedError(f"no operator for {type(spec).__name__}")
+
+
+def _in_key_context(
+    function: UserFunction, method: str, keys: tuple[KeyOf | None, ...], state: HashMapBackend
+) -> UserFunction:
+    """Plain functions on a keyed stream see the state of the record's key.
+
+    Only a function with an ``open`` of its own can hold state, so no key is computed for the others.
+    """
+    if keys and keys[0] is not None and function.is_rich:
+        function.override(method, keyed_call(function.method(method), keys[0], state))
+    return function

@@ -1,0 +1,255 @@
+"""Process functions, plain and keyed, with one input or two: hop 8 of a record's journey.
+
+A process function yields results, and ``tag, value`` pairs for side outputs. Results of a batch are
+gathered and sorted into main and side outputs at the end, so the common case - nothing but main output -
+costs one look per result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from firesteel.common.errors import UnsupportedOperationError
+from firesteel.contracts.functions import KeyedProcessFunction
+from firesteel.contracts.output_tag import OutputTag
+from firesteel.contracts.timers import TimerService
+from firesteel.runtime.operator import Operator, OperatorContext, Output, Timestamps
+from firesteel.runtime.operators.function_operator import FunctionOperator
+from firesteel.runtime.operators.stateless import expand_all, map_all
+from firesteel.runtime.services import TaskServices
+from firesteel.runtime.user_function import UserFunction
+from firesteel.state.hashmap_backend import HashMapBackend
+
+KeyOf = Callable[[Any], Any]
+
+
+class TaskTimerService(TimerService):
+    """Tells both times. Timers are not built yet."""
+
+    def __init__(self, operator: Operator, services: TaskServices, keyed: bool) -> None:
+        self._operator = operator
+        self._now = services.now
+        self._keyed = keyed
+
+    def current_processing_time(self) -> int:
+        """Time of the machine in milliseconds."""
+        return int(self._now() * 1000)
+
+    def current_watermark(self) -> int:
+        """Event time up to which the input is complete."""
+        return self._operator.current_watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Not there yet."""
+        self._refuse()
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Not there yet."""
+        self._refuse()
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Not there yet."""
+        self._refuse()
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Not there yet."""
+        self._refuse()
+
+    def _refuse(self) -> None:
+        if not self._keyed:
+            raise UnsupportedOperationError("timers need a keyed stream: call key_by() before process()")
+        raise NotImplementedError("timers are not part of this version of Firesteel")
+
+
+class ElementContext(KeyedProcessFunction.OnTimerContext):
+    """The ``ctx`` argument of all process functions; one object per operator, updated per record."""
+
+    def __init__(self, timers: TimerService, state: HashMapBackend | None) -> None:
+        self._timers = timers
+        self._state = state
+        self.now_at: int | None = None
+        self.side: list[tuple[OutputTag, Any]] = []
+
+    def timestamp(self) -> int | None:  # type: ignore[override]
+        """Event time of the record in milliseconds, None when it has none."""
+        return self.now_at
+
+    def timer_service(self) -> TimerService:
+        """Both times, and timers."""
+        return self._timers
+
+    def get_current_key(self) -> Any:
+        """The key of the record."""
+        if self._state is None:
+            raise UnsupportedOperationError("this stream has no keys: call key_by() before process()")
+        return self._state.current_key
+
+    def output(self, tag: OutputTag, value: Any) -> None:
+        """Send a record to a side output."""
+        self.side.append((tag, value))
+
+    def time_domain(self) -> Any:
+        """Which clock fired the timer."""
+        raise UnsupportedOperationError("time_domain() is only known inside on_timer()")
+
+
+class ProcessOperator(FunctionOperator):
+    """``process_element`` over one input, or ``process_element1`` and ``process_element2`` over two."""
+
+    def __init__(
+        self, function: UserFunction, methods: tuple[str, ...], keys: tuple[KeyOf | None, ...], state: HashMapBackend
+    ) -> None:
+        super().__init__(function)
+        self._calls = [function.method(name) for name in methods]
+        self._keys = [*keys, *[None] * (len(methods) - len(keys))]
+        self._state = state
+
+    def open(self, context: OperatorContext) -> None:
+        """Make the context object, then open the user's function."""
+        keyed = self._keys[0] is not None
+        timers = TaskTimerService(self, context.services, keyed)
+        self._context = ElementContext(timers, self._state if keyed else None)
+        super().open(context)
+
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the first input."""
+        self._process(0, values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input."""
+        self._process(1, values, timestamps)
+
+    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        self.cursor = cursor = iter(values)
+        call, key_of, context = self._calls[index], self._keys[index], self._context
+        if timestamps is None:
+            context.now_at = None
+            results = self._without_time(call, key_of, cursor)
+            stamps: Timestamps = None
+        else:
+            results, stamps = self._with_time(call, key_of, cursor, timestamps)
+        emit_sorted(self.output, results, stamps)
+        if context.side:
+            self._emit_context_side()
+
+    def _without_time(self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]) -> list[Any]:
+        context, state = self._context, self._state
+        results: list[Any] = []
+        extend = results.extend
+        if key_of is None:
+            for value in values:
+                found = call(value, context)
+                if found is not None:
+                    extend(found)
+            return results
+        for value in values:
+            state.current_key = key_of(value)
+            found = call(value, context)
+            if found is not None:
+                extend(found)
+        return results
+
+    def _with_time(
+        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any], timestamps: list[int | None]
+    ) -> tuple[list[Any], Timestamps]:
+        context, state = self._context, self._state
+
+        def one(value: Any) -> Any:
+            context.now_at = timestamps[len(timestamps) - values.__length_hint__() - 1]  # type: ignore[attr-defined]
+            if key_of is not None:
+                state.current_key = key_of(value)
+            return call(value, context)
+
+        return expand_all(one, values, timestamps)
+
+    def _emit_context_side(self) -> None:
+        side, self._context.side = self._context.side, []
+        for tag, value in side:
+            self.output.emit_side(tag.tag_id, [value], None)
+
+
+class CoMapOperator(FunctionOperator):
+    """``map1`` and ``map2``; a result of None is dropped, as in Flink's Python API."""
+
+    def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
+        super().__init__(function)
+        self._calls = co_calls(function, ("map1", "map2"), keys, state)
+
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the first input."""
+        self._process(0, values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input."""
+        self._process(1, values, timestamps)
+
+    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        self.cursor = cursor = iter(values)
+        results = map_all(self._calls[index], cursor, len(values))
+        if None in results:
+            kept = [i for i, result in enumerate(results) if result is not None]
+            results = [results[i] for i in kept]
+            timestamps = None if timestamps is None else [timestamps[i] for i in kept]
+        self.output.emit(results, timestamps)
+
+
+class CoFlatMapOperator(FunctionOperator):
+    """``flat_map1`` and ``flat_map2``."""
+
+    def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
+        super().__init__(function)
+        self._calls = co_calls(function, ("flat_map1", "flat_map2"), keys, state)
+
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the first input."""
+        self._process(0, values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input."""
+        self._process(1, values, timestamps)
+
+    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        self.cursor = cursor = iter(values)
+        self.output.emit(*expand_all(self._calls[index], cursor, timestamps))
+
+
+def co_calls(
+    function: UserFunction, methods: tuple[str, ...], keys: tuple[KeyOf | None, ...], state: HashMapBackend
+) -> list[Callable[[Any], Any]]:
+    """The two methods, in key context when the inputs are keyed and the function can hold state."""
+    calls = [function.method(name) for name in methods]
+    if not keys or not function.is_rich:
+        return calls
+    return [call if key is None else keyed_call(call, key, state) for call, key in zip(calls, keys, strict=True)]
+
+
+def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBackend) -> Callable[[Any], Any]:
+    """``function`` called with the state's current key set to the key of its argument."""
+
+    def call(value: Any) -> Any:
+        state.current_key = key_of(value)
+        return function(value)
+
+    return call
+
+
+def emit_sorted(output: Output, results: list[Any], timestamps: Timestamps) -> None:
+    """Send ``tag, value`` results to their side outputs and the rest to the main output."""
+    tagged = [i for i, result in enumerate(results) if type(result) is tuple and result and type(result[0]) is OutputTag]
+    if not tagged:
+        output.emit(results, timestamps)
+        return
+    _emit_tagged(output, results, timestamps, tagged)
+    drop = set(tagged)
+    kept = [i for i in range(len(results)) if i not in drop]
+    output.emit([results[i] for i in kept], None if timestamps is None else [timestamps[i] for i in kept])
+
+
+def _emit_tagged(output: Output, results: list[Any], timestamps: Timestamps, tagged: list[int]) -> None:
+    by_tag: dict[str, list[int]] = {}
+    for i in tagged:
+        by_tag.setdefault(results[i][0].tag_id, []).append(i)
+    for tag_id, indexes in by_tag.items():
+        stamps = None if timestamps is None else [timestamps[i] for i in indexes]
+        output.emit_side(tag_id, [results[i][1] for i in indexes], stamps)

@@ -1,0 +1,165 @@
+"""Runs a blocking `SourceFunction` beside the mailbox and turns what it collects into polled batches.
+
+This is the only thread the runtime itself starts: ``run`` may block for as long as it likes, and the
+task's single thread must not. The two meet in one deque, whose append and popleft are atomic, so a
+collected record costs no lock.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from typing import Any
+
+from firesteel.contracts.source import Polled, SourceContext, SourceFunction, SourceReader
+
+_CAPACITY = 8192
+_JOIN_SECONDS = 1.0
+
+
+class _SourceCancelled(BaseException):
+    """Ends a ``run`` that goes on collecting after the job is over; not an Exception, so nobody catches it."""
+
+
+class _Stamped:
+    """A record with a timestamp; plain records are kept bare."""
+
+    __slots__ = ("timestamp", "value")
+
+    def __init__(self, value: Any, timestamp: int) -> None:
+        self.value = value
+        self.timestamp = timestamp
+
+
+class _Signal:
+    """A watermark (or, with None, idleness) in its place among the records."""
+
+    __slots__ = ("watermark",)
+
+    def __init__(self, watermark: int | None) -> None:
+        self.watermark = watermark
+
+
+class _CollectingContext(SourceFunction.SourceContext):
+    """What ``run`` sees."""
+
+    def __init__(self, wake: Any) -> None:
+        self.items: deque[Any] = deque()
+        self.room = threading.Event()
+        self.consumer_waits = False
+        self.running = True
+        self.cancelled = False
+        self._wake = wake
+
+    def collect(self, value: Any) -> None:
+        self.put(value)
+
+    def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
+        self.put(_Stamped(value, timestamp))
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.put(_Signal(watermark))
+
+    def mark_as_temporarily_idle(self) -> None:
+        self.put(_Signal(None))
+
+    def is_running(self) -> bool:
+        return self.running
+
+    def put(self, item: Any) -> None:
+        if self.cancelled:
+            raise _SourceCancelled
+        self.items.append(item)
+        if self.consumer_waits:
+            self.consumer_waits = False
+            self._wake()
+        if len(self.items) >= _CAPACITY:
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        # Cleared before the second look: a poll between the two sets it again, so no wake-up is lost.
+        self.room.clear()
+        if len(self.items) >= _CAPACITY and not self.cancelled:
+            self.room.wait()
+        if self.cancelled:
+            raise _SourceCancelled
+
+
+class SourceFunctionReader(SourceReader):
+    """Polls a `SourceFunction` that runs in a thread of its own."""
+
+    def __init__(self, function: SourceFunction, context: SourceContext) -> None:
+        self._function = function
+        self._wake = context.wake
+        self._collected = _CollectingContext(context.wake)
+        self._error: BaseException | None = None
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="source-function", daemon=True)
+
+    def open(self) -> None:
+        """Start ``run``."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._function.run(self._collected)
+        except _SourceCancelled:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again by poll, in the task's thread
+            self._error = error
+        finally:
+            self._over = True
+            self._wake()
+
+    def poll(self, limit: int) -> Polled:
+        """What has been collected since, up to the next signal."""
+        over = self._over  # before taking: what was collected before the end must not be missed
+        polled = self._take(limit)
+        if polled.values or polled.watermark is not None or polled.idle:
+            return polled
+        if over and not self._collected.items:
+            if self._error is not None:
+                raise self._error
+            return Polled([], ended=True)
+        self._collected.consumer_waits = True
+        # Something may have been collected before the flag was up: then ask again at once.
+        return Polled([], retry_at=0.0 if self._collected.items or self._over else math.inf)
+
+    def _take(self, limit: int) -> Polled:
+        items = self._collected.items
+        taken: list[Any] = []
+        signal: _Signal | None = None
+        while items and len(taken) < limit:
+            item = items.popleft()
+            if type(item) is _Signal:
+                signal = item
+                break
+            taken.append(item)
+        self._collected.room.set()
+        values, timestamps = _unstamp(taken)
+        if signal is None:
+            return Polled(values, timestamps)
+        return Polled(values, timestamps, watermark=signal.watermark, idle=signal.watermark is None)
+
+    def stop(self) -> None:
+        """Ask ``run`` to return; what it collects until then still counts."""
+        self._collected.running = False
+        self._function.cancel()
+
+    def close(self) -> None:
+        """Make ``run`` return, by force when it goes on collecting."""
+        self._collected.running = False
+        self._collected.cancelled = True
+        self._collected.room.set()
+        if not self._over:
+            self._function.cancel()
+            self._thread.join(_JOIN_SECONDS)
+
+
+def _unstamp(items: list[Any]) -> tuple[list[Any], list[int | None] | None]:
+    if not any(type(item) is _Stamped for item in items):
+        return items, None
+    values = [item.value if type(item) is _Stamped else item for item in items]
+    timestamps = [item.timestamp if type(item) is _Stamped else None for item in items]
+    return values, timestamps

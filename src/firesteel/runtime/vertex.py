@@ -1,0 +1,190 @@
+"""One subtask of a vertex inside a task: its chain of live operators, its inputs, its event-time clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firesteel.common.errors import DataLossError
+from firesteel.common.typeinfo import TypeInformation
+from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
+from firesteel.plan.messages import OperatorStatistics
+from firesteel.runtime.blame import Blame
+from firesteel.runtime.operator import OperatorContext, Receiver
+from firesteel.runtime.operator_chain import Branch, ChainLink, ChainOutput
+from firesteel.runtime.operator_factory import create_operator
+from firesteel.runtime.operators.source import SourceOperator
+from firesteel.runtime.router import Router
+from firesteel.runtime.runtime_context import TaskRuntimeContext
+from firesteel.runtime.services import TaskServices
+from firesteel.runtime.watermark_valve import WatermarkValve
+from firesteel.state.hashmap_backend import HashMapBackend
+
+
+class InputChannel:
+    """The receiving end of one channel: checks the sequence, knows its input and its place in the valve."""
+
+    __slots__ = ("edge", "ended", "expected", "receive", "sender", "valve_index", "vertex")
+
+    def __init__(self, vertex: VertexSubtask, edge: EdgePlan, sender: int, valve_index: int) -> None:
+        self.vertex = vertex
+        self.edge = edge
+        self.sender = sender
+        self.valve_index = valve_index
+        self.receive = vertex.head.receive if edge.input_index == 0 else vertex.head.receive_second
+        self.expected = 0
+        self.ended = False
+
+    def check(self, sequence: int) -> None:
+        """Refuse a payload that is not the next one."""
+        if sequence != self.expected or self.ended:
+            raise DataLossError(
+                f"payload {sequence} arrived on edge {self.edge.id} from subtask {self.sender + 1} at "
+                f"{self.vertex.plan.name!r} ({self.vertex.subtask + 1}/{self.vertex.plan.parallelism}), expected "
+                f"{'nothing after the end' if self.ended else self.expected}: records were lost, repeated or reordered"
+            )
+        self.expected = sequence + 1
+
+
+class VertexSubtask:
+    """A chain at work. Input arrives through its channels, output leaves through its routers."""
+
+    def __init__(self, plan: JobPlan, vertex: VertexPlan, subtask: int, routers: Mapping[int, Router], services: TaskServices) -> None:
+        self.plan = vertex
+        self.subtask = subtask
+        self.finished = False
+        self._mode = plan.mode
+        self._job_parameters = plan.job_parameters
+        self._services = services
+        self._routers = list(routers.values())
+        self.contexts: list[TaskRuntimeContext] = []
+        self.links = self._build_links(plan, routers)
+        self.head = self.links[0]
+        self.channels = self._build_channels(plan)
+        self._open_channels = len(self.channels)
+        self._valve = WatermarkValve(len(self.channels))
+
+    @property
+    def source(self) -> SourceOperator | None:
+        """The source at the head of the chain, when there is one."""
+        operator = self.head.operator
+        return operator if isinstance(operator, SourceOperator) else None
+
+    # Life cycle ---------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the operators, last one first: whoever receives is ready before anyone sends."""
+        for link, context in zip(reversed(self.links), reversed(self.contexts), strict=True):
+            link.open(OperatorContext(link.output, context, self._services, self._mode))
+
+    def poll(self, limit: int) -> bool:
+        """Let the source produce a batch."""
+        produced = self.head.poll(limit)
+        self.finished = self.source is not None and self.source.ended
+        return produced
+
+    def close(self) -> list[Exception]:
+        """Close all operators; what goes wrong with one does not keep the others open."""
+        errors: list[Exception] = []
+        for link in self.links:
+            try:
+                link.close()
+            except Exception as error:  # noqa: BLE001 - collected for the caller to decide
+                errors.append(error)
+        return errors
+
+    # Input --------------------------------------------------------------------------------------------
+
+    def watermark(self, channel: InputChannel, timestamp: int) -> None:
+        """A watermark on one channel."""
+        clock = self._valve.watermark(channel.valve_index, timestamp)
+        if clock is not None:
+            self.head.watermark(clock)
+
+    def status(self, channel: InputChannel, active: bool) -> None:
+        """Idleness of one channel."""
+        clock, status = self._valve.status(channel.valve_index, active)
+        if clock is not None:
+            self.head.watermark(clock)
+        if status is not None:
+            self.head.status(status)
+
+    def end(self, channel: InputChannel) -> None:
+        """The end of one channel; the last one ends the subtask."""
+        channel.ended = True
+        self._open_channels -= 1
+        if self._open_channels == 0:
+            self.head.end()
+            self.finished = True
+
+    # Output -------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Turn all buffered output into payloads."""
+        for router in self._routers:
+            router.channels.flush()
+
+    def statistics(self) -> list[OperatorStatistics]:
+        """The counters of all operators."""
+        return [link.statistics() for link in self.links]
+
+    # Construction -------------------------------------------------------------------------------------
+
+    def _build_links(self, plan: JobPlan, routers: Mapping[int, Router]) -> list[ChainLink]:
+        """The chain's links; built from the last operator, because an output needs its consumers."""
+        operators = self.plan.operators
+        links: dict[int, ChainLink] = {}
+        for index in reversed(range(len(operators))):
+            consumers = self._consumers(index, links, plan, routers)
+            links[index] = self._build_link(operators[index], consumers)
+        self.contexts.reverse()
+        return [links[index] for index in range(len(operators))]
+
+    def _consumers(
+        self, index: int, links: Mapping[int, ChainLink], plan: JobPlan, routers: Mapping[int, Router]
+    ) -> dict[str | None, list[Receiver]]:
+        found: dict[str | None, list[Receiver]] = {}
+        for child, operator in enumerate(self.plan.operators):
+            if operator.parent == index:
+                found.setdefault(operator.parent_tag, []).append(links[child])
+        for edge in plan.edges_from(self.plan.id):
+            if edge.source_operator == index:
+                found.setdefault(edge.side_output, []).append(routers[edge.id])
+        return found
+
+    def _build_link(self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]) -> ChainLink:
+        state = HashMapBackend()
+        main = Branch(_converter(operator.output_type), consumers.get(None, []))
+        sides = {
+            tag: Branch(_converter(operator.side_types.get(tag)), receivers)
+            for tag, receivers in consumers.items()
+            if tag is not None
+        }
+        user_code = operator.spec.user_code
+        blame = Blame(
+            operator.name, self.subtask, self.plan.parallelism, "" if user_code is None else user_code.description
+        )
+        link = ChainLink(operator.id, create_operator(operator, state), ChainOutput(main, sides), blame)
+        self.contexts.append(
+            TaskRuntimeContext(
+                operator.name,
+                self.plan,
+                self.subtask,
+                self._services,
+                self._job_parameters,
+                state if any(operator.key_selectors) else None,
+            )
+        )
+        return link
+
+    def _build_channels(self, plan: JobPlan) -> list[InputChannel]:
+        found: list[InputChannel] = []
+        for edge in plan.edges_into(self.plan.id):
+            senders = plan.vertices[edge.source].parallelism
+            for sender in edge.distribution.sources(self.subtask, senders, self.plan.parallelism):
+                found.append(InputChannel(self, edge, sender, len(found)))
+        return found
+
+
+def _converter(type_info: TypeInformation | None) -> Any:
+    return None if type_info is None else type_info.batch_converter()

@@ -1,0 +1,160 @@
+"""Elements <-> bytes: hop 5 of a record's journey.
+
+A payload is a fixed header and a body. The header names the channel (edge, sending subtask, receiving
+subtask) and counts the payloads on it, so that a lost, repeated or reordered one is noticed; a relay
+reads only the header and passes the bytes on. Everything a later version adds is a new kind, so a
+pipeline never changes its wire.
+
+    byte 0      kind
+    bytes 1-2   edge
+    bytes 3-4   sending subtask
+    bytes 5-6   receiving subtask
+    bytes 7-14  sequence number on this channel, from 0
+    bytes 15-   body; of a data chunk: pickle of (values, timestamps)
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from firesteel.common.types import Row, RowKind
+from firesteel.runtime.elements import (
+    END_OF_INPUT,
+    Barrier,
+    Chunk,
+    Element,
+    LatencyMarker,
+    StreamStatus,
+    Watermark,
+)
+
+HEADER = struct.Struct("<BHHHQ")
+HEADER_SIZE = HEADER.size
+_LONG = struct.Struct("<q")
+_TWO_LONGS = struct.Struct("<qq")
+
+DATA, ROWS, WATERMARK, STATUS, BARRIER, LATENCY, END = range(7)
+
+# Types that pickle without naming a class. Without a memo (see `_pickle_plain`) they are written and
+# read about twice as fast; an object that names its class would repeat that name in every record.
+_PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
+
+
+class Header(NamedTuple):
+    """Where a payload comes from and goes to."""
+
+    kind: int
+    edge: int
+    sender: int
+    target: int
+    sequence: int
+
+
+def read_header(payload: bytes | memoryview) -> Header:
+    """The header of a payload."""
+    return Header._make(HEADER.unpack_from(payload))
+
+
+def encode(element: Element, edge: int, sender: int, target: int, sequence: int) -> bytes:
+    """One element as a payload."""
+    kind, body = _encode_body(element)
+    return HEADER.pack(kind, edge, sender, target, sequence) + body
+
+
+def encode_chunk_body(values: list[Any], timestamps: list[int | None] | None) -> tuple[int, bytes]:
+    """Kind and body of a data chunk; split from `encode` because a broadcast sends one body many times."""
+    first = values[0]
+    if type(first) is Row:
+        packed = _pack_rows(values)
+        if packed is not None:
+            return ROWS, _pickle((packed, timestamps), first._values)
+    return DATA, _pickle((values, timestamps), first)
+
+
+def decode(kind: int, payload: bytes | memoryview) -> Element:
+    """The element in a payload of this kind."""
+    body = memoryview(payload)[HEADER_SIZE:]
+    if kind == DATA:
+        return Chunk(*pickle.loads(body))
+    return _DECODERS[kind](body)
+
+
+def _encode_body(element: Element) -> tuple[int, bytes]:
+    match element:
+        case Chunk(values, timestamps):
+            return encode_chunk_body(values, timestamps)
+        case Watermark(timestamp):
+            return WATERMARK, _LONG.pack(timestamp)
+        case StreamStatus(active):
+            return STATUS, b"\x01" if active else b"\x00"
+        case Barrier(checkpoint_id, timestamp):
+            return BARRIER, _TWO_LONGS.pack(checkpoint_id, timestamp)
+        case LatencyMarker(marked_at_ms, source_id):
+            return LATENCY, _TWO_LONGS.pack(marked_at_ms, source_id)
+        case _:
+            return END, b""
+
+
+def _pickle(content: Any, example: Any) -> bytes:
+    if _is_plain(example):
+        try:
+            return _pickle_plain(content)
+        except (ValueError, RecursionError):  # a cycle somewhere below the example; the memo handles it
+            pass
+    return pickle.dumps(content, protocol=5)
+
+
+def _pickle_plain(content: Any) -> bytes:
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, protocol=5)
+    pickler.fast = True
+    pickler.dump(content)
+    return buffer.getvalue()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether this record, as an example for its chunk, consists of built-in values only."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind is tuple or kind is list:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return all(map(_is_plain, value.values()))
+    return False
+
+
+def _pack_rows(rows: list[Any]) -> tuple[Any, Any, list[Any]] | None:
+    """Rows of one shape as (names, kinds, tuples); None when their shapes differ."""
+    if set(map(type, rows)) != {Row}:
+        return None
+    names = rows[0]._fields
+    if any(row._fields is not names and row._fields != names for row in rows):
+        return None
+    kinds = [row._row_kind for row in rows]
+    plain = None if kinds.count(RowKind.INSERT) == len(kinds) else kinds
+    return names, plain, [row._values for row in rows]
+
+
+def _unpack_rows(body: memoryview) -> Chunk:
+    (names, kinds, tuples), timestamps = pickle.loads(body)
+    make = Row._make
+    if kinds is None:
+        rows = [make(values, names) for values in tuples]
+    else:
+        rows = [make(values, names, kind) for values, kind in zip(tuples, kinds, strict=True)]
+    return Chunk(rows, timestamps)
+
+
+_DECODERS: dict[int, Callable[[memoryview], Element]] = {
+    ROWS: _unpack_rows,
+    WATERMARK: lambda body: Watermark(*_LONG.unpack(body)),
+    STATUS: lambda body: StreamStatus(body[0] == 1),
+    BARRIER: lambda body: Barrier(*_TWO_LONGS.unpack(body)),
+    LATENCY: lambda body: LatencyMarker(*_TWO_LONGS.unpack(body)),
+    END: lambda body: END_OF_INPUT,
+}

@@ -1,0 +1,48 @@
+"""The Spark settings that make a DataFrame a low-latency stream, and why each of them is needed."""
+
+from __future__ import annotations
+
+from firesteel.common.configuration import Configuration
+from firesteel.common.options import SHUFFLE_BUFFER
+
+#: Fixed when the session starts; a session of the user's own must have them.
+REQUIRED: dict[str, str] = {
+    # JVM and Python worker exchange data in both directions at once; without it nothing flows until the
+    # input has ended.
+    "spark.python.udf.pipelined.enabled": "true",
+    # Over TCP every Python stage pays 40 ms of delayed acknowledgements.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Adaptive execution would materialise the exchanges.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+#: Good for latency; a session of the user's own may differ.
+RECOMMENDED: dict[str, str] = {
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+    "spark.buffer.size": "64",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    # A failed attempt is over at once; who restarts it is the job master.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+}
+
+#: Read by tasks from local properties: executing a physical plan directly does not propagate SQL settings.
+TASK: dict[str, str] = {
+    # Every row goes to Python on its own, at once.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.execution.python.udf.buffer.size": "64",
+    "spark.sql.execution.pandas.udf.buffer.size": "64",
+}
+
+
+def session_settings(configuration: Configuration) -> dict[str, str]:
+    """Everything for a session of our own; ``spark.*`` options of the configuration win."""
+    buffer = str(configuration.get(SHUFFLE_BUFFER))
+    shuffle = {
+        "spark.shuffle.streaming.readerMaxMemory": buffer,
+        "spark.shuffle.streaming.writerMaxMemory": buffer,
+    }
+    asked = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
+    return {**RECOMMENDED, **shuffle, **asked, **REQUIRED}

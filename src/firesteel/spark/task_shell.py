@@ -1,0 +1,234 @@
+"""The function Spark calls for each task: threads, queue, clock and sockets around a `StageTask`.
+
+Hop 6 of a record's journey. A reader thread feeds the mailbox from Spark's Arrow batches; the generator
+below is the mailbox loop. It works off mails, polls sources when it has time, and yields what is to be
+sent. Yielding blocks when the next stage is busy: that is the back pressure, and while it lasts nothing
+is taken from the mailbox, so the stage before feels it too.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from firesteel.common.errors import JobExecutionError
+from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, connect, open_collector
+from firesteel.plan.executor import ControlEndpoint
+from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.messages import (
+    CancelTask,
+    MasterMessage,
+    StopSources,
+    TaskCancelled,
+    TaskFailed,
+    TaskFinished,
+    TaskId,
+    TaskStarted,
+)
+from firesteel.runtime.blame import Blame, pickled
+from firesteel.runtime.stage_task import StageTask
+from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
+from firesteel.spark.task_output import TaskOutput
+
+_MAILS_AT_ONCE = 32
+_KILL_SECONDS = 30.0
+_MASTER_LOST = 75
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSetup:
+    """What every task of a stage is given."""
+
+    job_id: str
+    attempt: int
+    stage: int
+    plan: JobPlan
+    endpoint: ControlEndpoint
+    log_level: int
+    report_seconds: float
+
+
+class _Cancelled(BaseException):
+    """The job master asked the task to stop."""
+
+
+def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a Spark task."""
+    context = TaskContext.get()
+    assert context is not None
+    setup: TaskSetup = pickle.loads(blob)
+    shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))
+    yield from shell.run(batches)
+
+
+class TaskShell:
+    """Drives one `StageTask`; also the services it asks for."""
+
+    def __init__(self, setup: TaskSetup, task: TaskId) -> None:
+        self._setup = setup
+        self._id = task
+        self._mailbox = Mailbox()
+        self._collectors: dict[str, Collector] = {}
+        self.job_id = setup.job_id
+        self.attempt = setup.attempt
+        self.random = random.Random()
+        hello = TaskHello(setup.job_id, setup.attempt, task)
+        self._master = connect(setup.endpoint, hello, self._on_message, self._on_master_lost)
+        self._output = TaskOutput(self._master.send)
+        self._next_report = time.monotonic() + setup.report_seconds
+
+    # Services -----------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Time of the machine."""
+        return time.time()
+
+    def wake(self) -> None:
+        """Have the loop look at the sources again."""
+        self._mailbox.wake()
+
+    def write_text(self, text: str, to_stderr: bool = False) -> None:
+        """Lines for whoever started the job."""
+        self._output.write(text, to_stderr)
+
+    def collect(self, collect_id: str, blob: bytes) -> None:
+        """Records for the driver, on a connection of their own so that waiting for it blocks nothing else."""
+        if collect_id not in self._collectors:
+            hello = CollectHello(self.job_id, self.attempt, collect_id)
+            self._collectors[collect_id] = open_collector(self._setup.endpoint, hello)
+        self._collectors[collect_id](blob)
+
+    def cached_file(self, name: str) -> str:
+        """Path of a registered file, as Spark distributed it."""
+        from firesteel.spark.cached_files import local_path
+
+        return local_path(name, self._setup.plan.options)
+
+    # Control ------------------------------------------------------------------------------------------
+
+    def _on_message(self, message: MasterMessage) -> None:
+        self._mailbox.put_control(message)
+
+    def _on_master_lost(self) -> None:
+        # The driver is gone: nobody wants this task's work, and nobody would ever end it.
+        os._exit(_MASTER_LOST)
+
+    # The loop -----------------------------------------------------------------------------------------
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The life of the task."""
+        task: StageTask | None = None
+        try:
+            with self._output.redirected(self._setup.log_level):
+                task = StageTask(self._setup.plan, self._id, self)
+                task.open()
+                self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
+                self._mailbox.feed(batches)
+                yield from self._work(task)
+                self._finish(task)
+        except GeneratorExit:
+            self._close(task)
+            raise
+        except _Cancelled:
+            self._close(task)
+            self._master.send(TaskCancelled())
+            self._master.close()
+            self._await_kill()
+        except Exception as error:  # noqa: BLE001 - reported to the job master, which ends the job
+            self._close(task)
+            self._fail(error)
+
+    def _work(self, task: StageTask) -> Iterator[pa.RecordBatch]:
+        mailbox = self._mailbox
+        input_over = False
+        while True:
+            for _ in range(_MAILS_AT_ONCE):
+                mail = mailbox.take()
+                if mail is None:
+                    break
+                if mail is END_OF_INPUT:
+                    input_over = True
+                    task.input_ended()
+                else:
+                    task.receive(mail)
+            if mailbox.control:
+                self._obey(task)
+            if task.has_sources:
+                task.poll()
+            busy = not mailbox.empty() or task.ready()
+            rows = task.take(idle=not busy)
+            if rows:
+                yield _record_batch(rows)
+            self._report(task)
+            if busy:
+                continue
+            if input_over and task.finished and mailbox.empty():
+                return
+            self._output.flush()
+            mailbox.wait(self._seconds_to_wait(task))
+
+    def _seconds_to_wait(self, task: StageTask) -> float:
+        until_report = self._next_report - time.monotonic()
+        return max(0.0, min(task.next_poll() - self.now(), until_report))
+
+    def _obey(self, task: StageTask) -> None:
+        message = self._mailbox.take_control()
+        if isinstance(message, CancelTask):
+            raise _Cancelled
+        if isinstance(message, StopSources):
+            task.stop_sources()
+
+    def _report(self, task: StageTask) -> None:
+        now = time.monotonic()
+        if now >= self._next_report:
+            self._next_report = now + self._setup.report_seconds
+            self._output.flush()
+            self._master.send(task.report())
+
+    def _finish(self, task: StageTask) -> None:
+        errors = task.close()
+        if errors:
+            raise errors[0]
+        for collector in self._collectors.values():
+            collector.close()
+        self._output.flush()
+        self._master.send(task.report())
+        self._master.send(TaskFinished())
+        self._master.close()
+
+    def _close(self, task: StageTask | None) -> None:
+        # A failure is on its way already; what close() adds to it would only hide the first cause.
+        if task is not None:
+            task.close()
+        self._output.flush()
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, JobExecutionError):
+            names = ", ".join(v.name for v in self._setup.plan.vertices if v.stage == self._id.stage)
+            error = Blame(names, self._id.index, self._setup.plan.stages[self._id.stage].tasks, "").error(error)
+        self._master.send(TaskFailed(pickled(error), str(error).partition("\n")[0]))
+        self._master.close()
+        self._await_kill()
+
+    def _await_kill(self) -> None:
+        # Returning would look like success to Spark, and raising would have it print a Java stack trace.
+        # The job master cancels the Spark job, which ends this process.
+        time.sleep(_KILL_SECONDS)
+        raise RuntimeError("the job master did not end the attempt")
+
+
+def _record_batch(rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
+    targets, payloads = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(targets, pa.int32()), pa.array(payloads, pa.binary())], names=["target", "payload"]
+    )
+
+

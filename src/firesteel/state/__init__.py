@@ -1,0 +1,1 @@
+"""Keyed state inside one task: who owns it, how functions see it."""
