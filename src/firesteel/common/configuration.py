@@ -178,7 +178,21 @@ def _to_text(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         return f"!!binary |-\n  {base64.b64encode(value).decode()}"
     if isinstance(value, list | tuple):
-        return ";".join(map(_to_text, value))
+        return _list_text([_to_text(item) for item in value])
     if isinstance(value, dict):
-        return ",".join(f"{key}:{_to_text(item)}" for key, item in value.items())
+        return ",".join(f"{_quoted(str(key))}:{_quoted(_to_text(item))}" for key, item in value.items())
     return str(value)
+
+
+def _list_text(items: list[str]) -> str:
+    """Write a list so that `parse_list` reads the same one."""
+    if any(";" in item for item in items):
+        return f"[{', '.join(map(_quoted, items))}]"
+    return ";".join(items)
+
+
+def _quoted(text: str) -> str:
+    """Put quotes around a text that would otherwise end early or be read as something else."""
+    if text and text == text.strip() and not set(text) & set("'\",:;[]{}"):
+        return text
+    return "'" + text.replace("'", "''") + "'"

@@ -143,19 +143,23 @@ def parse_list(value: object) -> list[Any]:
     return text.split(";")
 
 
-def _split_flow(text: str) -> list[str]:
-    """Split at commas outside quotes and brackets."""
+# What may stand before an opening quote; a quote itself, because '' inside quotes means a quote.
+_BEFORE_QUOTE = ("", ":", "[", "{", ",", "'", '"')
+
+
+def _split_flow(text: str, separator: str = ",") -> list[str]:
+    """Split at separators outside quotes and brackets."""
     items, start, depth, quote = [], 0, 0, ""
     for position, char in enumerate(text):
         if quote:
             quote = "" if char == quote else quote
-        elif char in "'\"" and not text[start:position].strip():
+        elif char in "'\"" and text[start:position].rstrip(" ")[-1:] in _BEFORE_QUOTE:
             quote = char
         elif char in "[{":
             depth += 1
         elif char in "]}":
             depth -= 1
-        elif char == "," and depth == 0:
+        elif char == separator and depth == 0:
             items.append(text[start:position].strip())
             start = position + 1
     last = text[start:].strip()
@@ -187,10 +191,14 @@ def _parse_string_map(value: object) -> dict[str, str]:
         return {str(key): str(item) for key, item in value.items()}
     text = str(value).strip()
     inner = text[1:-1] if text.startswith("{") and text.endswith("}") else text
-    pairs = [pair.partition(":") for pair in _split_flow(inner)]
-    if not all(colon for _, colon, _ in pairs):
+    pairs = [_split_flow(pair + ":", ":") for pair in _split_flow(inner)]
+    if not all(len(pair) > 1 for pair in pairs):
         raise ValueError("expected pairs such as 'key1:value1,key2:value2'")
-    return {str(_scalar(key.strip())): str(_scalar(item.strip())) for key, _, item in pairs}
+    return {_unquoted(key): ":".join(map(_unquoted, items)) for key, *items in pairs}
+
+
+def _unquoted(text: str) -> str:
+    return str(_scalar(text)) if text[:1] in ("'", '"') else text
 
 
 BOOLEAN: OptionType[bool] = OptionType("boolean", parse_boolean)

@@ -287,14 +287,14 @@ def _columns(expected: str, records: Sequence[Any], arity: int) -> list[Column]:
     """Turn records into columns; all must have the declared number of fields."""
     try:
         columns: list[Column] = list(zip(*records, strict=True))
+        if len(columns) == arity or not records:
+            return columns
     except ValueError:
-        columns = []
-    if len(columns) != arity and records:
-        for index, record in enumerate(records):
-            if len(record) != arity:
-                hint = f"it has {len(record)} fields instead of {arity}"
-                raise TypeMismatchError(expected, record, index=index, hint=hint)
-    return columns
+        pass
+    index, record = next((i, record) for i, record in enumerate(records) if len(record) != arity)
+    raise TypeMismatchError(
+        expected, record, index=index, hint=f"it has {len(record)} fields instead of {arity}"
+    )
 
 
 def _convert_columns(columns: list[Column], fields: Sequence[Converter | None], steps: Sequence[str]) -> bool:

@@ -62,7 +62,9 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy[Any]:
         """Try again after the same pause each time."""
-        return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
 
     @staticmethod
     def exponential_backoff(

@@ -56,7 +56,7 @@ W = TypeVar("W")
 W2 = TypeVar("W2")
 
 
-class Function(ABC):
+class Function(ABC):  # noqa: B024 - its hooks are optional
     """Base of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -299,7 +299,9 @@ class BaseBroadcastProcessFunction(Function):
         """The other side: may only read broadcast state."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        def get_broadcast_state(
+            self, state_descriptor: MapStateDescriptor
+        ) -> ReadOnlyBroadcastState[Any, Any]:
             """Broadcast state, read only."""
 
 
@@ -411,7 +413,9 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
             """Event time up to which the input is complete."""
 
     @abstractmethod
-    def process(self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(
+        self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
         """Return or yield the results of a window."""
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:

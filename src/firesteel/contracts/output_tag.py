@@ -18,13 +18,13 @@ class OutputTag:
 
     __slots__ = ("tag_id", "type_info")
 
-    def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None) -> None:
+    def __init__(
+        self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None
+    ) -> None:
         if not tag_id:
             raise UnsupportedOperationError("a side output needs a name: OutputTag('late-data')")
         self.tag_id = tag_id
-        if isinstance(type_info, (list, tuple)):
-            type_info = Types.TUPLE(list(type_info))
-        self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+        self.type_info = _as_type(type_info)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and self.tag_id == other.tag_id
@@ -34,3 +34,10 @@ class OutputTag:
 
     def __repr__(self) -> str:
         return f"OutputTag({self.tag_id!r})"
+
+
+def _as_type(given: TypeInformation | Sequence[TypeInformation] | None) -> TypeInformation:
+    """A list of types means a tuple of them; nothing means any Python object."""
+    if given is None:
+        return Types.PICKLED_BYTE_ARRAY()
+    return given if isinstance(given, TypeInformation) else Types.TUPLE(list(given))

@@ -9,9 +9,7 @@ from firesteel.contracts.functions import Function
 
 
 class SinkFunction(Function):
-    """A sink written in Python: ``invoke`` is called for every record, in order per channel.
-
-    """
+    """A sink written in Python: ``invoke`` is called for every record, in order per channel."""
 
     class Context(ABC):
         """What a sink may ask about the record at hand."""

@@ -131,5 +131,3 @@ class SourceFunction(Function):
 
 class ParallelSourceFunction(SourceFunction):
     """A `SourceFunction` of which every subtask runs its own copy."""
-
-

@@ -187,7 +187,7 @@ class OperatorStateStore(ABC):
 # Descriptors ----------------------------------------------------------------------------------------
 
 
-class StateDescriptor(ABC):
+class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
     """Name and type of a state; states of one operator are told apart by name."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:

@@ -173,7 +173,9 @@ class _Builder:
         self._strategies[_Strategies.FULL_STATE_SCAN_SNAPSHOT] = _CleanupStrategies.EMPTY_STRATEGY
         return self
 
-    def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool = False) -> _Builder:
+    def cleanup_incrementally(
+        self, cleanup_size: int, run_cleanup_for_every_record: bool = False
+    ) -> _Builder:
         """Look at some entries on every access."""
         self._strategies[_Strategies.INCREMENTAL_CLEANUP] = _IncrementalCleanupStrategy(
             cleanup_size, run_cleanup_for_every_record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firesteel.common import options
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import Duration
 from firesteel.datastream.checkpoint_storage import (
@@ -12,7 +13,6 @@ from firesteel.datastream.checkpoint_storage import (
 )
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from firesteel.datastream.layered_configuration import LayeredConfiguration
 
 __all__ = ["CheckpointConfig"]
 
@@ -33,8 +33,8 @@ class CheckpointConfig:
     DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
     DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
 
-    def __init__(self, configuration: LayeredConfiguration | None = None) -> None:
-        self._options = LayeredConfiguration(client={}) if configuration is None else configuration
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._options = Configuration() if configuration is None else configuration
         self._storage: CheckpointStorage | None = None
 
     def is_checkpointing_enabled(self) -> bool:
@@ -91,7 +91,9 @@ class CheckpointConfig:
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Set how many checkpoints may be under way at once; at least 1."""
         if max_concurrent_checkpoints < 1:
-            raise ProgramError(f"at least 1 checkpoint must be allowed at once, got {max_concurrent_checkpoints}")
+            raise ProgramError(
+                f"at least 1 checkpoint must be allowed at once, got {max_concurrent_checkpoints}"
+            )
         self._options.set(options.CHECKPOINTING_MAX_CONCURRENT, max_concurrent_checkpoints)
         return self
 
@@ -101,16 +103,22 @@ class CheckpointConfig:
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
         """Let the first failed checkpoint fail the job, or none."""
-        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _ALL_FAILURES)
+        return self.set_tolerable_checkpoint_failure_number(
+            0 if fail_on_checkpointing_errors else _ALL_FAILURES
+        )
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """How many failures in a row are tolerated."""
         return self._options.get(options.CHECKPOINTING_TOLERABLE_FAILURES)
 
-    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: int
+    ) -> CheckpointConfig:
         """Set how many failures in a row are tolerated; not negative."""
         if tolerable_checkpoint_failure_number < 0:
-            raise ProgramError(f"tolerable failures must not be negative, got {tolerable_checkpoint_failure_number}")
+            raise ProgramError(
+                f"tolerable failures must not be negative, got {tolerable_checkpoint_failure_number}"
+            )
         self._options.set(options.CHECKPOINTING_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
         return self
 

@@ -76,7 +76,9 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     ) -> None:
         path = _clean(checkpoint_path)
         if not path:
-            raise ProgramError("a file system checkpoint storage needs a directory, e.g. 's3://bucket/checkpoints'")
+            raise ProgramError(
+                "a file system checkpoint storage needs a directory, e.g. 's3://bucket/checkpoints'"
+            )
         threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
         if not -1 <= threshold <= self.MAX_FILE_STATE_THRESHOLD:
             raise ProgramError(

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from firesteel.common.errors import JobCancelledError
-
 if TYPE_CHECKING:
     from firesteel.common.completable_future import CompletableFuture
 
-__all__ = ["CloseableIterator", "CollectingJob", "cancel_and_wait"]
+__all__ = ["CloseableIterator", "CollectingJob"]
 
 
 class CollectingJob(Protocol):
@@ -23,10 +21,6 @@ class CollectingJob(Protocol):
 
     def cancel(self) -> CompletableFuture:
         """End the job; done when it has ended."""
-        ...
-
-    def get_job_execution_result(self) -> CompletableFuture:
-        """Done when the job has ended."""
         ...
 
 
@@ -68,7 +62,7 @@ class CloseableIterator:
         """Cancel the job if it still runs, and wait for its end."""
         if self._open:
             self._open = False
-            cancel_and_wait(self._job)
+            self._job.cancel().result()
 
     def __enter__(self) -> CloseableIterator:
         return self
@@ -80,12 +74,3 @@ class CloseableIterator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def cancel_and_wait(job: CollectingJob) -> None:
-    """End a job that nobody wants any more; how it ends does not matter."""
-    job.cancel().result()
-    try:
-        job.get_job_execution_result().result()
-    except JobCancelledError:
-        pass

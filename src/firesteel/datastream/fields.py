@@ -14,7 +14,6 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from firesteel.common.errors import ProgramError
-from firesteel.common.types import Row
 from firesteel.common.typeinfo import (
     BasicArrayTypeInfo,
     ListTypeInfo,
@@ -26,6 +25,7 @@ from firesteel.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from firesteel.common.types import Row
 
 __all__ = ["Field", "InvalidFieldError", "getter", "position_in_name", "read_named", "resolve"]
 
@@ -57,7 +57,9 @@ def resolve(field: int | str, record_type: TypeInformation | None, used_by: str)
         return _resolve_steps((field,), record_type, used_by)
     parts = tuple(field.split("."))
     if not field or "" in parts:
-        raise InvalidFieldError(f"{used_by}: {field!r} is not a field; expected e.g. 'name', 'a.b', 'f0' or '*'")
+        raise InvalidFieldError(
+            f"{used_by}: {field!r} is not a field; expected e.g. 'name', 'a.b', 'f0' or '*'"
+        )
     if parts[-1] in WHOLE:
         parts = parts[:-1]
     return _resolve_steps(parts, record_type, used_by)
@@ -84,14 +86,18 @@ def _resolve_step(
         types = record_type.get_field_types()
         index = part if isinstance(part, int) else position_in_name(part)
         if index is None or not 0 <= index < len(types):
-            raise InvalidFieldError(f"{used_by}: no field {part!r} in {record_type}; it has fields 0 to {len(types) - 1}")
+            raise InvalidFieldError(
+                f"{used_by}: no field {part!r} in {record_type}; it has fields 0 to {len(types) - 1}"
+            )
         return index, types[index]
     if record_type is None or isinstance(record_type, (PickledBytesTypeInfo, MapTypeInfo)):
         return _untyped_step(part), None
     if isinstance(record_type, _LISTS):
         index = part if isinstance(part, int) else position_in_name(part)
         if index is None:
-            raise InvalidFieldError(f"{used_by}: no field {part!r} in {record_type}; its elements have positions only")
+            raise InvalidFieldError(
+                f"{used_by}: no field {part!r} in {record_type}; its elements have positions only"
+            )
         return index, None
     if part == 0:
         raise InvalidFieldError(f"{used_by}: {record_type} has no fields; use '*' for the whole value")

@@ -5,28 +5,26 @@ Nothing is accepted and then ignored, except hints. When a feature arrives, its 
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 
 __all__ = ["not_yet", "refuse_unsupported_options"]
 
 
-def not_yet(what: str, feature: str) -> NoReturn:
-    """Refuse ``what``, because ``feature`` is missing."""
-    raise NotImplementedError(f"{what}: {feature} not part of this version of Firesteel yet")
+def not_yet(what: str, feature: str) -> NotImplementedError:
+    """The error that refuses ``what``, because ``feature`` is missing."""
+    return NotImplementedError(f"{what}: {feature} not part of this version of Firesteel yet")
 
 
 def refuse_unsupported_options(configuration: Configuration) -> None:
     """Refuse options that ask for features that are not there yet."""
     interval = configuration.get(options.CHECKPOINTING_INTERVAL)
     if interval is not None and interval.to_millis() > 0:
-        not_yet(f"option '{options.CHECKPOINTING_INTERVAL.key}'", "checkpoints are")
+        raise not_yet(f"option '{options.CHECKPOINTING_INTERVAL.key}'", "checkpoints are")
     if configuration.get(options.SAVEPOINT_PATH):
-        not_yet(f"option '{options.SAVEPOINT_PATH.key}'", "starting from a savepoint is")
+        raise not_yet(f"option '{options.SAVEPOINT_PATH.key}'", "starting from a savepoint is")
     if configuration.get(options.STATE_BACKEND).lower() not in ("hashmap", "jobmanager", "filesystem"):
-        not_yet(f"option '{options.STATE_BACKEND.key}'", "state backends other than hashmap are")
+        raise not_yet(f"option '{options.STATE_BACKEND.key}'", "state backends other than hashmap are")
     strategy = configuration.get(options.RESTART_STRATEGY)
     if strategy not in (None, "none", "off", "disable"):
-        not_yet(f"option '{options.RESTART_STRATEGY.key}'", "restarting failed jobs is")
+        raise not_yet(f"option '{options.RESTART_STRATEGY.key}'", "restarting failed jobs is")

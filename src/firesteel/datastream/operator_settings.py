@@ -46,7 +46,11 @@ class SinkSettings:
 
     def set_uid_hash(self: S, uid_hash: str) -> S:
         """Give the operator the generated id it had before, 32 hexadecimal digits."""
-        if not isinstance(uid_hash, str) or len(uid_hash) != 32 or set(uid_hash) - set("0123456789abcdefABCDEF"):
+        if (
+            not isinstance(uid_hash, str)
+            or len(uid_hash) != 32
+            or set(uid_hash) - set("0123456789abcdefABCDEF")
+        ):
             raise wrong_argument("set_uid_hash()", "32 hexadecimal digits", uid_hash)
         self._change("set_uid_hash()", uid_hash=uid_hash.lower())
         return self

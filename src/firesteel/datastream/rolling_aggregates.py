@@ -123,9 +123,7 @@ def _better(is_better: Callable[[Any, Any], bool], a: Any, b: Any) -> Any:
     return b if is_better(b, a) else a
 
 
-def _better_record(
-    is_better: Callable[[Any, Any], bool], read: Callable[[Any], Any], a: Any, b: Any
-) -> Any:
+def _better_record(is_better: Callable[[Any, Any], bool], read: Callable[[Any], Any], a: Any, b: Any) -> Any:
     return b if is_better(read(b), read(a)) else a
 
 

@@ -161,7 +161,9 @@ class SlotSharingGroup:
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
             """Ask for processor cores; more than 0."""
             if not (cpu_cores > 0 and math.isfinite(cpu_cores)):
-                raise ProgramError(f"slot sharing group {self._name!r}: cpu cores must be > 0, got {cpu_cores}")
+                raise ProgramError(
+                    f"slot sharing group {self._name!r}: cpu cores must be > 0, got {cpu_cores}"
+                )
             self._cpu_cores = float(cpu_cores)
             return self
 

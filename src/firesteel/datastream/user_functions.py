@@ -58,7 +58,10 @@ def _check_signature(
         raise wrong_argument(used_by, expected, function, "async functions run in AsyncDataStream")
     if inspect.isgeneratorfunction(function) and not used_by.startswith("flat_map"):
         raise wrong_argument(
-            used_by, expected, function, "it yields: return a value, or use flat_map() for any number of outputs"
+            used_by,
+            expected,
+            function,
+            "it yields: return a value, or use flat_map() for any number of outputs",
         )
     try:
         inspect.signature(function, follow_wrapped=False).bind(*range(arguments))

@@ -57,5 +57,5 @@ _LATER = frozenset(
 
 def __getattr__(name: str) -> NoReturn:
     if name in _LATER:
-        not_yet(f"{__name__}.{name}", "windows are")
+        raise not_yet(f"{__name__}.{name}", "windows are")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

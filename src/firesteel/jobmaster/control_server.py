@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing import AuthenticationError
 from typing import Protocol
 
@@ -117,7 +118,7 @@ class ControlServer:
             if self._closed:
                 sock.close()
                 return
-            self._spawn(lambda sock=sock: self._serve(sock), "firesteel-control-connection")
+            self._spawn(partial(self._serve, sock), "firesteel-control-connection")
 
     def _spawn(self, work: Callable[[], None], name: str) -> threading.Thread:
         def run() -> None:

@@ -129,7 +129,7 @@ class JobMaster:
             while not self.result.done():
                 for instruction in self._lifecycle.handle(self._next_event()):
                     self._perform(instruction)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a fault in here must end the job, not leave it hanging
             _LOG.exception("the job master of '%s' failed", self.name)
             self._kill()
             self._complete(JobStatus.FAILED, error)
@@ -174,14 +174,17 @@ class JobMaster:
         if self._runner is not None:
             try:
                 self._runner.kill()
-            except Exception:
+            except Exception:  # noqa: BLE001 - the job ends without the engine's help
                 _LOG.warning("could not kill the attempt of job '%s'", self.name, exc_info=True)
 
     def _announce(self, status: JobStatus) -> None:
+        if status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            # A task that waits for the consumer of its records does not hear that it is to end.
+            self._for_all_buffers(CollectBuffer.lift_bound)
         for listener in self._listeners:
             try:
                 listener.status_changed(self, status)
-            except Exception:
+            except Exception:  # noqa: BLE001 - who watches a job must not be able to end it
                 _LOG.warning("a listener of job '%s' failed", self.name, exc_info=True)
 
     # The end.

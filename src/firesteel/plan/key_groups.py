@@ -63,13 +63,18 @@ class KeyPlacement(dict[Any, int]):
         super().__init__()
         self._max_parallelism = max_parallelism
         self._parallelism = parallelism
-        self._limit = limit
+        self.limit = limit
+
+    def place(self, key: Any) -> int:
+        """The subtask that owns ``key``, computed anew."""
+        return subtask_of_group(
+            key_group_of(key, self._max_parallelism), self._max_parallelism, self._parallelism
+        )
 
     def __missing__(self, key: Any) -> int:
-        if len(self) >= self._limit:
+        if len(self) >= self.limit:
             self.clear()
-        group = key_group_of(key, self._max_parallelism)
-        subtask = self[key] = subtask_of_group(group, self._max_parallelism, self._parallelism)
+        subtask = self[key] = self.place(key)
         return subtask
 
 
@@ -100,7 +105,7 @@ def _digest(key: Any) -> int:
     return _of_other(key)
 
 
-def _of_number(key: Number) -> int:
+def _of_number(key: Number | bool) -> int:
     if key != key:
         raise _refused(key, "NaN is not equal to itself, so its records would never meet")
     return hash(key) & _MASK
@@ -122,19 +127,37 @@ def _of_other(key: Any) -> int:
         return 0x5A17
     if isinstance(key, enum.Enum):
         return _of_bytes(f"{type(key).__qualname__}.{key.name}".encode(), 5)
-    if isinstance(key, datetime.datetime) and key.tzinfo is not None:
-        return _of_bytes(key.astimezone(datetime.UTC).isoformat().encode(), 6)
     if isinstance(key, (datetime.date, datetime.time)):
-        return _of_bytes(key.isoformat().encode(), 6)
+        return _of_time(key)
     if isinstance(key, datetime.timedelta):
         return _of_parts((key.days, key.seconds, key.microseconds), 7)
     if isinstance(key, uuid.UUID):
         return _of_bytes(key.bytes, 8)
     if isinstance(key, frozenset):
         return sum(map(_digest, key)) & _MASK
-    if dataclasses.is_dataclass(key) and type(key).__hash__ is not None:
+    if dataclasses.is_dataclass(key) and _has_value(key):
         return _of_parts([getattr(key, field.name) for field in dataclasses.fields(key) if field.compare], 9)
+    if type(key).__module__ == "numpy" and isinstance(
+        key == 1, type(key)
+    ):  # numpy's bool, which is no Number
+        return _of_number(bool(key))
     raise _refused(key, f"a {type(key).__name__} has no hash that is the same in every process")
+
+
+def _of_time(key: datetime.date | datetime.time) -> int:
+    """Moments and times of day in different time zones may be equal."""
+    if isinstance(key, datetime.datetime) and key.utcoffset() is not None:
+        key = key.astimezone(datetime.UTC)
+    elif isinstance(key, datetime.time) and (offset := key.utcoffset()) is not None:
+        minutes = key.hour * 60 + key.minute - offset // datetime.timedelta(minutes=1)
+        return _of_parts((minutes, key.second, key.microsecond), 10)
+    return _of_bytes(key.isoformat().encode(), 6)
+
+
+def _has_value(key: Any) -> bool:
+    """Whether equality and hash are about the fields, not about which object it is."""
+    kind: Any = type(key)
+    return kind.__hash__ is not None and kind.__eq__ is not object.__eq__
 
 
 def _refused(key: Any, why: str) -> InvalidKeyError:

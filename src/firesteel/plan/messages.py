@@ -100,6 +100,13 @@ class StopSources:
 
 
 TaskMessage = (
-    TaskStarted | TaskReport | TextOutput | LogOutput | TaskFinished | TaskCancelled | TaskFailed | CollectedRecords
+    TaskStarted
+    | TaskReport
+    | TextOutput
+    | LogOutput
+    | TaskFinished
+    | TaskCancelled
+    | TaskFailed
+    | CollectedRecords
 )
 MasterMessage = CancelTask | StopSources

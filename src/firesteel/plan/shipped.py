@@ -42,7 +42,13 @@ class Shipped:
 
     def load(self) -> Any:
         """A fresh copy of the object, for one subtask."""
-        return cloudpickle.loads(self.blob)
+        try:
+            return cloudpickle.loads(self.blob)
+        except ModuleNotFoundError as error:
+            raise FunctionNotSerializableError(
+                f"{self.description} needs the module {error.name!r}, which its task cannot import; ship it "
+                "with env.add_python_file(path), or install it where the tasks run"
+            ) from error
 
     def __repr__(self) -> str:
         return f"Shipped({self.description}, {len(self.blob)} bytes)"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from firesteel.common.errors import FiresteelError, JobExecutionError, TypeMismatchError, UserCodeError, short_repr
+from firesteel.common.errors import (
+    FiresteelError,
+    JobExecutionError,
+    TypeMismatchError,
+    UserCodeError,
+    short_repr,
+)
 
 NO_RECORD = object()
 
@@ -53,23 +58,6 @@ def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
     return NO_RECORD if error.index is None else values[error.index]
 
 
-def pickled(error: BaseException) -> bytes:
-    """The error as bytes, with its cause when that can travel and without it when it cannot."""
-    cause = error.__cause__
-    try:
-        return pickle.dumps((error, cause if _survives_pickling(cause) else None))
-    except Exception:  # noqa: BLE001 - an error that cannot be pickled must still be reported
-        return pickle.dumps((JobExecutionError(str(error)), None))
-
-
-def _survives_pickling(error: BaseException | None) -> bool:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - exceptions with odd constructors fail in many ways
-        return False
-    return True
-
-
 def _reason(error: Exception) -> str:
     if isinstance(error, FiresteelError):
         return str(error)
@@ -87,5 +75,4 @@ def _user_traceback(error: Exception) -> str:
 
 
 def _is_own(step: TracebackType) -> bool:
-    module = step.tb_frame.f_globals.get("__name__", "")
-    return module.startswith("firesteel.runtime.")
+    return str(step.tb_frame.f_globals.get("__name__", "")).startswith("firesteel.runtime.")

@@ -105,7 +105,7 @@ class ChainLink:
         self.records_in += len(values)
         try:
             self.operator.process(values, timestamps)
-        except Exception as error:  # noqa: BLE001 - user code raises anything
+        except Exception as error:
             raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
 
     def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -113,7 +113,7 @@ class ChainLink:
         self.records_in += len(values)
         try:
             self.operator.process_second(values, timestamps)
-        except Exception as error:  # noqa: BLE001 - user code raises anything
+        except Exception as error:
             raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
 
     def watermark(self, timestamp: int) -> None:
@@ -150,5 +150,5 @@ class ChainLink:
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except Exception as error:  # noqa: BLE001 - user code raises anything
+        except Exception as error:
             raise self._blame.error(error, NO_RECORD) from error

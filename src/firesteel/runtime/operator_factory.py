@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from firesteel.contracts.sink import DiscardingSink
 from firesteel.plan import operator_specs as specs
 from firesteel.plan.job_plan import OperatorPlan
 from firesteel.runtime.operator import Operator
 from firesteel.runtime.operators.process import CoFlatMapOperator, CoMapOperator, ProcessOperator, keyed_call
 from firesteel.runtime.operators.reduce import ReduceOperator
-from firesteel.runtime.operators.sink import CollectOperator, PrintOperator, SinkOperator
+from firesteel.runtime.operators.sink import CollectOperator, DiscardOperator, PrintOperator, SinkOperator
 from firesteel.runtime.operators.source import SourceOperator
 from firesteel.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from firesteel.runtime.user_function import UserFunction
@@ -55,7 +56,8 @@ def _around_function(
             assert keys[0] is not None
             return ReduceOperator(function, keys[0], state)
         case specs.SinkSpec():
-            return SinkOperator(function)
+            discards = type(function.instance) is DiscardingSink
+            return DiscardOperator(function) if discards else SinkOperator(function)
     raise NotImplementedError(f"no operator for {type(spec).__name__}")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firesteel.common.accumulators import Accumulator
 from firesteel.common.errors import ProgramError, UnsupportedOperationError
 from firesteel.common.job_id import JobID
-from firesteel.common.accumulators import Accumulator
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.state import (
     AggregatingState,
@@ -116,7 +116,9 @@ class TaskRuntimeContext(RuntimeContext):
         """A value per key into which added values are reduced."""
         return self._keyed(state_descriptor.get_name()).get_reducing_state(state_descriptor)
 
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
         """An accumulator per key into which added values are aggregated."""
         return self._keyed(state_descriptor.get_name()).get_aggregating_state(state_descriptor)
 

@@ -44,10 +44,14 @@ class StageTask:
         self._outbox = Outbox()
         self._chunk_records = int(plan.options.get(CHUNK_RECORDS, 1024))
         self._source_batch = int(plan.options.get(SOURCE_BATCH, 1024))
-        self._vertices = [self._create(plan.vertices[v]) for v in self._stage.vertices if self._hosts(plan.vertices[v])]
+        self._vertices = [
+            self._create(plan.vertices[v]) for v in self._stage.vertices if self._hosts(plan.vertices[v])
+        ]
         self._sources = [vertex for vertex in self._vertices if vertex.source is not None]
         self._channels = {
-            (channel.edge.id, channel.sender): channel for vertex in self._vertices for channel in vertex.channels
+            (channel.edge.id, channel.sender): channel
+            for vertex in self._vertices
+            for channel in vertex.channels
         }
         self._buffer_timeout = _seconds(min((v.plan.buffer_timeout_ms for v in self._vertices), default=100))
         self._flushed_at = 0.0
@@ -123,7 +127,9 @@ class StageTask:
     def _relay(self, header: Header, payload: bytes | memoryview) -> None:
         target = self._plan.vertices[self._plan.edges[header.edge].target]
         if target.stage <= self._stage.index:
-            raise DataLossError(f"a payload of edge {header.edge} for {target.name!r} arrived at the wrong task: {header}")
+            raise DataLossError(
+                f"a payload of edge {header.edge} for {target.name!r} arrived at the wrong task: {header}"
+            )
         tasks = self._plan.stages[self._stage.index + 1].tasks
         self._outbox.add((target.first_task + header.target) % tasks, bytes(payload))
 

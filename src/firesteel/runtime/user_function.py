@@ -29,7 +29,8 @@ class UserFunction:
             return self._overrides[name]
         found = getattr(self.instance, name, None)
         if isinstance(self.instance, Function) or (found is not None and not callable(self.instance)):
-            return found  # type: ignore[no-any-return]
+            assert callable(found), f"{self.description} has no method {name}"
+            return found
         return self.instance  # type: ignore[no-any-return]
 
     @property

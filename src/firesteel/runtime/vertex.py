@@ -49,7 +49,14 @@ class InputChannel:
 class VertexSubtask:
     """A chain at work. Input arrives through its channels, output leaves through its routers."""
 
-    def __init__(self, plan: JobPlan, vertex: VertexPlan, subtask: int, routers: Mapping[int, Router], services: TaskServices) -> None:
+    def __init__(
+        self,
+        plan: JobPlan,
+        vertex: VertexPlan,
+        subtask: int,
+        routers: Mapping[int, Router],
+        services: TaskServices,
+    ) -> None:
         self.plan = vertex
         self.subtask = subtask
         self.finished = False
@@ -152,7 +159,9 @@ class VertexSubtask:
                 found.setdefault(edge.side_output, []).append(routers[edge.id])
         return found
 
-    def _build_link(self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]) -> ChainLink:
+    def _build_link(
+        self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
+    ) -> ChainLink:
         state = HashMapBackend()
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
@@ -162,7 +171,10 @@ class VertexSubtask:
         }
         user_code = operator.spec.user_code
         blame = Blame(
-            operator.name, self.subtask, self.plan.parallelism, "" if user_code is None else user_code.description
+            operator.name,
+            self.subtask,
+            self.plan.parallelism,
+            "" if user_code is None else user_code.description,
         )
         link = ChainLink(operator.id, create_operator(operator, state), ChainOutput(main, sides), blame)
         self.contexts.append(

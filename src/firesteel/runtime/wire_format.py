@@ -21,6 +21,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import cloudpickle
+
 from firesteel.common.types import Row, RowKind
 from firesteel.runtime.elements import (
     END_OF_INPUT,
@@ -42,6 +44,7 @@ DATA, ROWS, WATERMARK, STATUS, BARRIER, LATENCY, END = range(7)
 # Types that pickle without naming a class. Without a memo (see `_pickle_plain`) they are written and
 # read about twice as fast; an object that names its class would repeat that name in every record.
 _PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
+_DEEPEST = 8
 
 
 class Header(NamedTuple):
@@ -105,7 +108,21 @@ def _pickle(content: Any, example: Any) -> bytes:
             return _pickle_plain(content)
         except (ValueError, RecursionError):  # a cycle somewhere below the example; the memo handles it
             pass
-    return pickle.dumps(content, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError):  # see pickle_values
+            pass
+    return pickle_values(content)
+
+
+def pickle_values(content: Any) -> bytes:
+    """Records as bytes, whatever their class.
+
+    Instances of classes that cannot be imported - those of the user's main program, which tasks know by value
+    only - need cloudpickle, which is slower and brings the class along once in a pickle.
+    """
+    try:
+        return pickle.dumps(content, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return bytes(cloudpickle.dumps(content, protocol=5))
 
 
 def _pickle_plain(content: Any) -> bytes:
@@ -116,15 +133,17 @@ def _pickle_plain(content: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Any, depth: int = 0) -> bool:
     """Whether this record, as an example for its chunk, consists of built-in values only."""
     kind = type(value)
     if kind in _PLAIN:
         return True
+    if depth > _DEEPEST:  # perhaps a cycle, or parts shared so often that the memo must stay
+        return False
     if kind is tuple or kind is list:
-        return all(map(_is_plain, value))
+        return all(_is_plain(part, depth + 1) for part in value)
     if kind is dict:
-        return all(map(_is_plain, value.values()))
+        return all(_is_plain(part, depth + 1) for part in value.values())
     return False
 
 
@@ -142,11 +161,9 @@ def _pack_rows(rows: list[Any]) -> tuple[Any, Any, list[Any]] | None:
 
 def _unpack_rows(body: memoryview) -> Chunk:
     (names, kinds, tuples), timestamps = pickle.loads(body)
-    make = Row._make
     if kinds is None:
-        rows = [make(values, names) for values in tuples]
-    else:
-        rows = [make(values, names, kind) for values, kind in zip(tuples, kinds, strict=True)]
+        return Chunk(Row._make_all(tuples, names), timestamps)
+    rows = [Row._make(values, names, kind) for values, kind in zip(tuples, kinds, strict=True)]
     return Chunk(rows, timestamps)
 
 

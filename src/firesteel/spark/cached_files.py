@@ -18,4 +18,4 @@ def local_path(name: str, options: Mapping[str, str]) -> str:
     registered: dict[str, str] = json.loads(text) if text else {}
     if name not in registered:
         raise ProgramError(f"no cached file {name!r}; registered are {sorted(registered)}")
-    return SparkFiles.get(os.path.basename(registered[name].rstrip("/")))
+    return str(SparkFiles.get(os.path.basename(registered[name].rstrip("/"))))

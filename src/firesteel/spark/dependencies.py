@@ -25,7 +25,11 @@ def ship_dependencies(session: SparkSession, configuration: Configuration) -> No
     for path in configuration.get(PYTHON_FILES) or []:
         _once(session, path, lambda path=path: session.sparkContext.addPyFile(_local(path)))
     for path in cached_files(configuration).values():
-        _once(session, path, lambda path=path: session.sparkContext.addFile(_local(path), recursive=os.path.isdir(path)))
+        _once(
+            session,
+            path,
+            lambda path=path: session.sparkContext.addFile(_local(path), recursive=os.path.isdir(path)),
+        )
 
 
 def cached_files(configuration: Configuration) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,7 +53,11 @@ class SparkAttempt:
     """One Spark job, driven from a thread of its own."""
 
     def __init__(
-        self, session: SparkSession, deployment: Deployment, endpoint: ControlEndpoint, configuration: Configuration
+        self,
+        session: SparkSession,
+        deployment: Deployment,
+        endpoint: ControlEndpoint,
+        configuration: Configuration,
     ) -> None:
         self._session = session
         self._deployment = deployment
@@ -103,7 +109,9 @@ class SparkAttempt:
         first = plan.stages[0].tasks
         frame = self._session.range(0, first, 1, first).mapInArrow(self._stage_function(0), _SCHEMA)
         for stage in plan.stages[1:]:
-            frame = frame.repartitionById(stage.tasks, "target").mapInArrow(self._stage_function(stage.index), _SCHEMA)
+            frame = frame.repartitionById(stage.tasks, "target").mapInArrow(
+                self._stage_function(stage.index), _SCHEMA
+            )
         return frame
 
     def _stage_function(self, stage: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -115,6 +123,8 @@ class SparkAttempt:
             self._endpoint,
             logging.getLogger().getEffectiveLevel(),
             self._report_seconds,
+            # Modules beside the user's program: tasks on this machine find them where the driver does.
+            tuple(map(os.path.abspath, sys.path)) if sessions.is_local(self._session) else (),
         )
         blob = cloudpickle.dumps(setup)
 

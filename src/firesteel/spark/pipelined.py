@@ -20,7 +20,9 @@ def pipelined(session: SparkSession, plan: Any) -> Any:
     """The same plan with every exchange pipelined."""
     children = [pipelined(session, plan.children().apply(i)) for i in range(plan.children().size())]
     if plan.getClass().getSimpleName() == "ShuffleExchangeExec":
-        return plan.copy(plan.outputPartitioning(), children[0], plan.shuffleOrigin(), plan.advisoryPartitionSize(), True)
+        return plan.copy(
+            plan.outputPartitioning(), children[0], plan.shuffleOrigin(), plan.advisoryPartitionSize(), True
+        )
     if not children:
         return plan
     jvm: Any = session._jvm
@@ -33,4 +35,6 @@ def pipelined(session: SparkSession, plan: Any) -> Any:
 def set_active(session: SparkSession) -> None:
     """Let the current thread's JVM twin know the session; plan nodes look it up there."""
     jvm: Any = session._jvm
-    getattr(getattr(jvm.org.apache.spark.sql.classic, "SparkSession$"), "MODULE$").setActiveSession(session._jsparkSession)
+    getattr(getattr(jvm.org.apache.spark.sql.classic, "SparkSession$"), "MODULE$").setActiveSession(
+        session._jsparkSession
+    )

@@ -6,6 +6,7 @@ job needs more and nothing else runs, the session is started anew.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -83,7 +84,7 @@ def _ready_session(configuration: Configuration, needed: int) -> SparkSession:
 
 
 def _usable_active_session() -> SparkSession | None:
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # type: ignore[attr-defined]
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None or session.sparkContext._jsc is None or SparkContext._active_spark_context is None:
         return None
     return session
@@ -97,6 +98,9 @@ def _must_grow(session: SparkSession, configuration: Configuration, needed: int)
 
 
 def _start(configuration: Configuration, needed: int) -> SparkSession:
+    # At INFO py4j tells of every connection it closes; that is not what a user who logs at INFO wants to read.
+    if logging.getLogger("py4j").level == logging.NOTSET:
+        logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -104,7 +108,9 @@ def _start(configuration: Configuration, needed: int) -> SparkSession:
     for key, value in session_settings(configuration).items():
         builder = builder.config(key, value)
     log_settings = resources.files("firesteel.spark") / "log4j2.properties"
-    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log_settings}")
+    builder = builder.config(
+        "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log_settings}"
+    )
     return builder.getOrCreate()
 
 

@@ -66,7 +66,7 @@ class TaskOutput:
         root.setLevel(log_level)
         out, err = _LineStream(self, to_stderr=False), _LineStream(self, to_stderr=True)
         stdout, stderr = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+        sys.stdout, sys.stderr = out, err
         try:
             yield
         finally:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,12 +28,12 @@ from firesteel.plan.messages import (
     MasterMessage,
     StopSources,
     TaskCancelled,
-    TaskFailed,
     TaskFinished,
     TaskId,
     TaskStarted,
 )
-from firesteel.runtime.blame import Blame, pickled
+from firesteel.plan.task_failure import to_message
+from firesteel.runtime.blame import Blame
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.task_output import TaskOutput
@@ -54,6 +54,7 @@ class TaskSetup:
     endpoint: ControlEndpoint
     log_level: int
     report_seconds: float
+    import_paths: tuple[str, ...] = ()
 
 
 class _Cancelled(BaseException):
@@ -65,6 +66,7 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     context = TaskContext.get()
     assert context is not None
     setup: TaskSetup = pickle.loads(blob)
+    sys.path.extend(path for path in setup.import_paths if path not in sys.path)
     shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))
     yield from shell.run(batches)
 
@@ -213,8 +215,10 @@ class TaskShell:
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, JobExecutionError):
             names = ", ".join(v.name for v in self._setup.plan.vertices if v.stage == self._id.stage)
-            error = Blame(names, self._id.index, self._setup.plan.stages[self._id.stage].tasks, "").error(error)
-        self._master.send(TaskFailed(pickled(error), str(error).partition("\n")[0]))
+            error = Blame(names, self._id.index, self._setup.plan.stages[self._id.stage].tasks, "").error(
+                error
+            )
+        self._master.send(to_message(error))
         self._master.close()
         self._await_kill()
 
@@ -230,5 +234,3 @@ def _record_batch(rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array(targets, pa.int32()), pa.array(payloads, pa.binary())], names=["target", "payload"]
     )
-
-

@@ -49,29 +49,35 @@ class HashMapBackend:
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """A single value per key."""
-        return self._state(descriptor, HeapValueState)
+        state: HeapValueState = self._state(descriptor, HeapValueState)
+        return state
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
         """A list per key."""
-        return self._state(descriptor, HeapListState)
+        state: HeapListState = self._state(descriptor, HeapListState)
+        return state
 
     def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """A dictionary per key."""
-        return self._state(descriptor, HeapMapState)
+        state: HeapMapState = self._state(descriptor, HeapMapState)
+        return state
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         """A value per key that takes up what is added by a reduce function."""
-        return self._state(descriptor, HeapReducingState)
+        state: HeapReducingState = self._state(descriptor, HeapReducingState)
+        return state
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """An accumulator per key that takes up what is added by an aggregate function."""
-        return self._state(descriptor, HeapAggregatingState)
+        state: HeapAggregatingState = self._state(descriptor, HeapAggregatingState)
+        return state
 
     def _state(self, descriptor: StateDescriptor, make: Callable[..., Any]) -> Any:
         name = descriptor.get_name()
         known = self._states.get(name)
         if known is None:
-            if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
+            ttl = descriptor.get_ttl_config()
+            if ttl is not None and ttl.is_enabled():
                 raise NotImplementedError(f"state {name!r} asks for a time to live, which does not exist yet")
             known = self._states[name] = (type(descriptor), make(self, self.table(name), descriptor))
         if known[0] is not type(descriptor):

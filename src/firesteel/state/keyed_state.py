@@ -167,7 +167,9 @@ class HeapReducingState(HeapState, ReducingState[Any]):
 class HeapAggregatingState(HeapState, AggregatingState[Any, Any]):
     """An accumulator."""
 
-    def __init__(self, keys: KeyContext, table: dict[Any, Any], descriptor: AggregatingStateDescriptor) -> None:
+    def __init__(
+        self, keys: KeyContext, table: dict[Any, Any], descriptor: AggregatingStateDescriptor
+    ) -> None:
         super().__init__(keys, table, descriptor)
         self._function = descriptor.get_agg_function()
 

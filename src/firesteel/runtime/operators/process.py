@@ -98,7 +98,11 @@ class ProcessOperator(FunctionOperator):
     """``process_element`` over one input, or ``process_element1`` and ``process_element2`` over two."""
 
     def __init__(
-        self, function: UserFunction, methods: tuple[str, ...], keys: tuple[KeyOf | None, ...], state: HashMapBackend
+        self,
+        function: UserFunction,
+        methods: tuple[str, ...],
+        keys: tuple[KeyOf | None, ...],
+        state: HashMapBackend,
     ) -> None:
         super().__init__(function)
         self._calls = [function.method(name) for name in methods]
@@ -133,7 +137,9 @@ class ProcessOperator(FunctionOperator):
         if context.side:
             self._emit_context_side()
 
-    def _without_time(self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]) -> list[Any]:
+    def _without_time(
+        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]
+    ) -> list[Any]:
         context, state = self._context, self._state
         results: list[Any] = []
         extend = results.extend
@@ -151,7 +157,11 @@ class ProcessOperator(FunctionOperator):
         return results
 
     def _with_time(
-        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any], timestamps: list[int | None]
+        self,
+        call: Callable[..., Any],
+        key_of: KeyOf | None,
+        values: Iterator[Any],
+        timestamps: list[int | None],
     ) -> tuple[list[Any], Timestamps]:
         context, state = self._context, self._state
 
@@ -221,7 +231,9 @@ def co_calls(
     calls = [function.method(name) for name in methods]
     if not keys or not function.is_rich:
         return calls
-    return [call if key is None else keyed_call(call, key, state) for call, key in zip(calls, keys, strict=True)]
+    return [
+        call if key is None else keyed_call(call, key, state) for call, key in zip(calls, keys, strict=True)
+    ]
 
 
 def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBackend) -> Callable[[Any], Any]:
@@ -236,7 +248,11 @@ def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBack
 
 def emit_sorted(output: Output, results: list[Any], timestamps: Timestamps) -> None:
     """Send ``tag, value`` results to their side outputs and the rest to the main output."""
-    tagged = [i for i, result in enumerate(results) if type(result) is tuple and result and type(result[0]) is OutputTag]
+    tagged = [
+        i
+        for i, result in enumerate(results)
+        if type(result) is tuple and result and type(result[0]) is OutputTag
+    ]
     if not tagged:
         output.emit(results, timestamps)
         return

@@ -37,17 +37,15 @@ class ReduceOperator(FunctionOperator):
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
         self.cursor = cursor = iter(values)
-        if self._in_key_context:
-            results = self._reduce_in_key_context(cursor)
-        else:
-            results = self._reduce_all(cursor)
+        reduce_all = self._reduce_in_key_context if self._in_key_context else self._reduce_all
+        results = reduce_all(cursor)
         if not self._only_last:
             self.output.emit(results, timestamps)
 
     def _reduce_all(self, values: Iterator[Any]) -> list[Any]:
         reduced, reduce, key_of = self._reduced, self._reduce, self._key_of
         get = reduced.get
-        results = []
+        results: list[Any] = []
         append = results.append
         for value in values:
             key = key_of(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from typing import Any
 
 from firesteel.common.java_format import print_to_string
@@ -13,6 +12,7 @@ from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.user_function import UserFunction
+from firesteel.runtime.wire_format import pickle_values
 
 
 class _SinkContext(SinkFunction.Context):
@@ -63,6 +63,13 @@ class SinkOperator(FunctionOperator):
                 invoke(value, context)
 
 
+class DiscardOperator(FunctionOperator):
+    """A `DiscardingSink` without the call per record that does nothing."""
+
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Forget the batch."""
+
+
 class PrintOperator(Operator):
     """Lines as Flink prints them: ``2> value`` with the number of the subtask when there are several."""
 
@@ -102,7 +109,7 @@ class CollectOperator(Operator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Send the batch as one pickle."""
-        self._services.collect(self._collect_id, pickle.dumps(values, protocol=5))
+        self._services.collect(self._collect_id, pickle_values(values))
 
 
 def _takes_two(invoke: Any) -> bool:

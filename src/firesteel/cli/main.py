@@ -1,0 +1,22 @@
+"""The ``firesteel`` command itself: the group that the subcommands hang on."""
+
+from __future__ import annotations
+
+import click
+
+from firesteel import __version__
+from firesteel.cli.info import info
+from firesteel.cli.run import run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", "-v", prog_name="firesteel")
+def main() -> None:
+    """Apache Flink's DataStream model in Python, executed by Apache Spark."""
+
+
+main.add_command(run)
+main.add_command(info)
+
+if __name__ == "__main__":
+    main(prog_name="firesteel")

@@ -1,0 +1,60 @@
+"""One traceback that shows the user's lines: without Firesteel's own frames and those of the machinery around."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+import firesteel
+from firesteel.common.errors import FiresteelError
+
+#: Set to 1: tracebacks are shown whole.
+FULL_VARIABLE = "FIRESTEEL_FULL_TRACEBACK"
+
+_OWN = str(Path(firesteel.__file__).parent) + os.sep
+_MACHINERY = ("runpy", "runpy.py", "<frozen runpy>", "<frozen importlib._bootstrap>")
+
+
+def format_error(error: BaseException) -> str:
+    """The error as a person wants to see it, ending in a newline."""
+    if os.environ.get(FULL_VARIABLE) == "1":
+        return "".join(traceback.format_exception(error))
+    summary = traceback.TracebackException.from_exception(error)
+    _trim(summary, error)
+    if not summary.stack and summary.__cause__ is None and summary.__context__ is None:
+        return "".join(summary.format_exception_only())
+    return "".join(summary.format())
+
+
+def _trim(summary: traceback.TracebackException, error: BaseException) -> None:
+    deliberate = isinstance(error, FiresteelError)
+    summary.stack = _users_frames(summary.stack, deliberate)
+    if deliberate:
+        # Its message already says what the cause was, with the traceback from the task if there is one.
+        summary.__cause__ = summary.__context__ = None
+    for inner, inner_error in (
+        (summary.__cause__, error.__cause__),
+        (summary.__context__, error.__context__),
+    ):
+        if inner is not None and inner_error is not None:
+            _trim(inner, inner_error)
+
+
+def _users_frames(stack: traceback.StackSummary, deliberate: bool) -> traceback.StackSummary:
+    frames = list(stack)
+    first = next((i for i, frame in enumerate(frames) if not _is_ours(frame)), None)
+    if first is None:
+        # No line of the user's. A fault of ours is shown whole; otherwise the message says it all: an error
+        # made on purpose, or a program that Python could not even load.
+        ours = bool(frames) and frames[-1].filename.startswith(_OWN)
+        frames = frames if ours and not deliberate else []
+    elif deliberate:
+        frames = [frame for frame in frames if not _is_ours(frame)]
+    else:
+        frames = frames[first:]
+    return traceback.StackSummary.from_list(frames)
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_OWN) or os.path.basename(frame.filename) in _MACHINERY

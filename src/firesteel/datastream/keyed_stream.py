@@ -1,0 +1,251 @@
+"""KeyedStream: a stream divided by keys, on which operators have state per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from firesteel.common.errors import UnsupportedOperationError
+from firesteel.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from firesteel.common.types import Row
+from firesteel.contracts.functions import (
+    Function,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ReduceFunction,
+)
+from firesteel.contracts.output_tag import OutputTag
+from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.windows import WindowAssigner
+from firesteel.datastream.data_stream_sink import DataStreamSink
+from firesteel.datastream.fields import resolve
+from firesteel.datastream.key_selectors import Key, KeyLike
+from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
+from firesteel.datastream.slot_sharing_group import SlotSharingGroup
+from firesteel.datastream.stream import DataStream, Origin, declared_type
+from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.graph.stream_graph import Edge
+from firesteel.plan.exchange import KeyGroups
+from firesteel.plan.operator_specs import MapSpec, ProcessSpec, ReduceSpec, SinkSpec
+from firesteel.plan.shipped import Shipped
+
+if TYPE_CHECKING:
+    from firesteel.datastream.windowed_stream import WindowedStream
+
+__all__ = ["KeyedStream"]
+
+
+class KeyedStream(DataStream):
+    """A stream divided by keys. Functions applied to it see one key at a time and may keep state for it."""
+
+    class AccumulateType(Enum):
+        """The rolling aggregates."""
+
+        MIN = 1
+        MAX = 2
+        MIN_BY = 3
+        MAX_BY = 4
+        SUM = 5
+
+    def __init__(self, origin_stream: DataStream, key: Key) -> None:
+        super().__init__(origin_stream._env, origin_stream._origins, origin_stream._type)
+        self._origin_stream = origin_stream
+        self._key = key
+
+    def get_key_type(self) -> TypeInformation:
+        """The declared type of the keys; pickled bytes when none was declared."""
+        return Types.PICKLED_BYTE_ARRAY() if self._key.type is None else self._key.type
+
+    def _outgoing(self) -> tuple[Origin, ...]:
+        by_key = KeyGroups(self._key.selector)
+        return tuple(replace(origin, distribution=by_key) for origin in self._origins)
+
+    def _edges(self, input_index: int = 0) -> tuple[Edge, ...]:
+        return tuple(origin.edge(input_index) for origin in self._outgoing())
+
+    def _key_selectors(self) -> tuple[Shipped | None, ...]:
+        return (self._key.selector,)
+
+    # Per key ----------------------------------------------------------------------------------------
+
+    def process(self, func: Function, output_type: TypeInformation | None = None) -> DataStream:
+        """What a `KeyedProcessFunction` makes of the records, with state and timers per key."""
+        spec = ProcessSpec(ship_function(func, "process() on a KeyedStream", KeyedProcessFunction))
+        return self._add("Keyed Process", spec, declared_type("process()", output_type))
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """The reduction of all records of a key so far, for every record; in BATCH only the last one."""
+        spec = ReduceSpec(ship_callable(func, "reduce()", ReduceFunction, arguments=2))
+        return self._add("Reduce", spec, self._type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The sum of a field over the records of a key so far; other fields are those of the first record."""
+        field = self._field("sum", position_to_sum)
+        return self._add_rolling("Sum", RollingSum(field), f"sum({position_to_sum!r})")
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The smallest value of a field so far; other fields are those of the key's first record."""
+        field = self._field("min", position_to_min)
+        return self._add_rolling("Min", RollingExtreme(field, largest=False), f"min({position_to_min!r})")
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The largest value of a field so far; other fields are those of the key's first record."""
+        field = self._field("max", position_to_max)
+        return self._add_rolling("Max", RollingExtreme(field, largest=True), f"max({position_to_max!r})")
+
+    def min_by(self, position_to_min_by: int | str = 0, first: bool = True) -> DataStream:
+        """The record with the smallest value of a field so far; of equal ones the first, or the last."""
+        field = self._field("min_by", position_to_min_by)
+        function = RollingExtremeBy(field, largest=False, first=first)
+        return self._add_rolling("Min By", function, f"min_by({position_to_min_by!r})")
+
+    def max_by(self, position_to_max_by: int | str = 0, first: bool = True) -> DataStream:
+        """The record with the largest value of a field so far; of equal ones the first, or the last."""
+        field = self._field("max_by", position_to_max_by)
+        function = RollingExtremeBy(field, largest=True, first=first)
+        return self._add_rolling("Max By", function, f"max_by({position_to_max_by!r})")
+
+    def _field(self, aggregate: str, field: int | str) -> int | str:
+        """The field as the records will have it; one that cannot exist is refused."""
+        if isinstance(field, bool) or not isinstance(field, (int, str)):
+            raise wrong_argument(f"{aggregate}()", "a field position or name", field)
+        if field == 0 and not hasattr(self._type, "get_field_types"):
+            return 0  # the value itself, when it has no fields
+        steps, _ = resolve(field, self._type, f"{aggregate}({field!r})")
+        if len(steps) != 1:
+            raise wrong_argument(f"{aggregate}()", "a field of the record itself, not a nested one", field)
+        return steps[0]
+
+    def _add_rolling(self, name: str, function: ReduceFunction, description: str) -> DataStream:
+        shipped = replace(Shipped.of(function, description), description=description)
+        return self._add(name, ReduceSpec(shipped), self._type)
+
+    def key_by(
+        self,
+        key_selector: KeyLike,
+        *more: KeyLike | TypeInformation | None,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
+        """The original stream divided by another key."""
+        return self._origin_stream.key_by(key_selector, *more, key_type=key_type)
+
+    # Windows ----------------------------------------------------------------------------------------
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """The stream divided by keys and windows."""
+        from firesteel.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """The stream divided by keys and windows of so many records."""
+        from firesteel.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, None)
+
+    # Ends -------------------------------------------------------------------------------------------
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """Hand every record to a `SinkFunction`, which may keep state per key."""
+        spec = SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction))
+        return self._add_sink("Unnamed", spec, key_selectors=self._key_selectors())
+
+    def _collected(self) -> DataStream:
+        """Pairs of key and record: what a KeyedStream collects, as in PyFlink."""
+        shipped = Shipped.of(_PairWithKey(self._key.selector), "execute_and_collect()")
+        described = replace(shipped, description=self._key.selector.description)
+        type_info = RowTypeInfo([self.get_key_type(), self.get_type()])
+        return self._origin_stream._add("Key and Value", MapSpec(described), type_info)
+
+    # What a keyed stream is not ---------------------------------------------------------------------
+
+    def _settable_node(self, setter: str) -> int:
+        raise UnsupportedOperationError(
+            f"{setter} is not supported on a KeyedStream: key_by() is no operator; "
+            "call it on the stream before key_by(), or on the operator after it"
+        )
+
+    def get_side_output(self, output_tag: OutputTag) -> NoReturn:
+        """Not on a KeyedStream: the operator before ``key_by`` has the side outputs."""
+        self._settable_node("get_side_output()")
+        raise AssertionError
+
+    def cache(self) -> NoReturn:
+        """Not on a KeyedStream."""
+        self._settable_node("cache()")
+        raise AssertionError
+
+    def returns(self, type_info: TypeInformation) -> NoReturn:
+        """Not on a KeyedStream."""
+        self._settable_node("returns()")
+        raise AssertionError
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> NoReturn:
+        """Not on a KeyedStream."""
+        self._settable_node("slot_sharing_group()")
+        raise AssertionError
+
+    def forward(self) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("forward()")
+
+    def rebalance(self) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("rebalance()")
+
+    def rescale(self) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("rescale()")
+
+    def shuffle(self) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("shuffle()")
+
+    def global_(self) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("global_()")
+
+    def broadcast(self, *args: Any) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("broadcast()")
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
+        """Not on a KeyedStream: its key says where records go."""
+        raise _fixed_partitioning("partition_custom()")
+
+
+def _fixed_partitioning(operation: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{operation} cannot override the partitioning of a KeyedStream: its key says where records go; "
+        "call it before key_by(), or on the result of the next operator"
+    )
+
+
+class _PairWithKey(MapFunction):
+    """Makes a record a row of its key and itself."""
+
+    def __init__(self, selector: Shipped) -> None:
+        self._shipped = selector
+        self._selector: Any = None
+        self._get_key: Callable[[Any], Any] | None = None
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Unpack the selector."""
+        self._selector = self._get_key = self._shipped.load()
+        if isinstance(self._selector, KeySelector):
+            self._selector.open(runtime_context)
+            self._get_key = self._selector.get_key
+
+    def close(self) -> None:
+        """Close the selector."""
+        if isinstance(self._selector, KeySelector):
+            self._selector.close()
+
+    def map(self, value: Any) -> Row:
+        """The pair."""
+        assert self._get_key is not None
+        return Row(f0=self._get_key(value), f1=value)

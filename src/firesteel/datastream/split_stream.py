@@ -1,0 +1,97 @@
+"""Split and select: each record goes to the outputs that a function names. A layer over side outputs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from firesteel.contracts.functions import Function, ProcessFunction
+from firesteel.contracts.output_tag import OutputTag
+from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.datastream.stream import DataStream
+from firesteel.datastream.user_functions import check_callable, wrong_argument
+from firesteel.plan.operator_specs import ProcessSpec
+from firesteel.plan.shipped import Shipped
+
+__all__ = ["OutputSelector", "SplitStream"]
+
+
+class OutputSelector(Function):
+    """Names the outputs of a record: none, one or several."""
+
+    @abstractmethod
+    def select(self, value: Any) -> Iterable[str]:
+        """Return the names."""
+
+
+class SplitStream:
+    """A stream whose records carry the names of the outputs they go to.
+
+    >>> from firesteel.datastream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> split = env.from_collection([1, 2, 3]).split(lambda n: ["even"] if n % 2 == 0 else ["odd"])
+    >>> split.select("odd")
+    DataStream('Split')
+    """
+
+    def __init__(self, stream: DataStream, selector: Callable[[Any], Any] | OutputSelector) -> None:
+        check_callable(selector, "split()", OutputSelector)
+        self._selector = Shipped.of(selector, "split()")
+        self._selections: list[tuple[str, ...]] = []
+        self._stream = stream._add("Split", ProcessSpec(self._shipped()), stream._type)
+        self._type = stream._type
+
+    def select(self, *output_names: str) -> DataStream:
+        """The records that go to any of these outputs, each once."""
+        for name in output_names:
+            if not isinstance(name, str) or not name:
+                raise wrong_argument("select()", "names of outputs", name)
+        if not output_names:
+            raise wrong_argument("select()", "at least one name", output_names)
+        if output_names not in self._selections:
+            self._selections.append(output_names)
+            # The operator emits one side output per selection, so it must know them all.
+            self._stream._change("select()", spec=ProcessSpec(self._shipped()))
+        return self._stream.get_side_output(OutputTag(_tag(output_names), self._type))
+
+    def _shipped(self) -> Shipped:
+        function = _Split(self._selector, tuple(self._selections))
+        return replace(Shipped.of(function, "split()"), description=self._selector.description)
+
+
+def _tag(names: tuple[str, ...]) -> str:
+    return ",".join(names)
+
+
+class _Split(ProcessFunction):
+    """Sends each record to the side outputs of the selections that it belongs to."""
+
+    def __init__(self, selector: Shipped, selections: tuple[tuple[str, ...], ...]) -> None:
+        self._shipped = selector
+        self._selections = [(OutputTag(_tag(names)), frozenset(names)) for names in selections]
+        self._selector: Any = None
+        self._select: Callable[[Any], Any] | None = None
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Unpack the selector."""
+        self._selector = self._select = self._shipped.load()
+        if isinstance(self._selector, OutputSelector):
+            self._selector.open(runtime_context)
+            self._select = self._selector.select
+
+    def close(self) -> None:
+        """Close the selector."""
+        if isinstance(self._selector, OutputSelector):
+            self._selector.close()
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[tuple[OutputTag, Any]]:
+        """Send the record on, to each selection once."""
+        assert self._select is not None
+        names = self._select(value)
+        if isinstance(names, str):
+            names = (names,)
+        for tag, wanted in self._selections:
+            if not wanted.isdisjoint(names):
+                yield tag, value

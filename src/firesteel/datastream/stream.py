@@ -1,0 +1,484 @@
+"""DataStream: a sequence of records, and everything that can be done with it record by record.
+
+A stream is where its records come from - the outputs of one or more nodes - and how they are to be
+distributed to whoever reads it next. Operations add nodes to the environment's graph; redistributing
+and uniting add none.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, overload
+
+from firesteel.common.errors import ProgramError, UnsupportedOperationError
+from firesteel.common.execution_config import ExecutionConfig
+from firesteel.common.typeinfo import PickledBytesTypeInfo, TupleTypeInfo, TypeInformation, Types
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.contracts.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+)
+from firesteel.contracts.output_tag import OutputTag
+from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.state import MapStateDescriptor
+from firesteel.contracts.windows import WindowAssigner
+from firesteel.datastream.closeable_iterator import CloseableIterator
+from firesteel.datastream.data_stream_sink import DataStreamSink
+from firesteel.datastream.fields import getter, resolve
+from firesteel.datastream.key_selectors import KeyLike, key_of
+from firesteel.datastream.not_yet import not_yet
+from firesteel.datastream.operator_settings import OperatorSettings
+from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.graph.stream_graph import Edge
+from firesteel.plan.exchange import (
+    Auto,
+    Broadcast,
+    Custom,
+    Distribution,
+    Forward,
+    Global,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from firesteel.plan.operator_specs import (
+    CollectSpec,
+    FilterSpec,
+    FlatMapSpec,
+    MapSpec,
+    OperatorSpec,
+    PrintSpec,
+    ProcessSpec,
+    SinkSpec,
+)
+from firesteel.plan.shipped import Shipped
+
+if TYPE_CHECKING:
+    from firesteel.datastream.connected_streams import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        ConnectedStreams,
+    )
+    from firesteel.datastream.keyed_stream import KeyedStream
+    from firesteel.datastream.split_stream import OutputSelector, SplitStream
+    from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from firesteel.datastream.windowed_stream import AllWindowedStream
+
+__all__ = ["DataStream", "Origin", "declared_type"]
+
+_AUTO = Auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One output that a stream's records come from, and how they are to be distributed."""
+
+    node: int
+    side_output: str | None = None
+    distribution: Distribution = _AUTO
+
+    def edge(self, input_index: int = 0) -> Edge:
+        """The edge to a reader of the stream."""
+        return Edge(self.node, self.distribution, input_index, self.side_output)
+
+
+class DataStream(OperatorSettings):
+    """A stream of records.
+
+    Streams come from an environment or from other streams; programs do not construct them.
+    """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        origins: tuple[Origin, ...],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        self._env = environment
+        self._origins = origins
+        self._type = type_info
+
+    # What it is -------------------------------------------------------------------------------------
+
+    def get_type(self) -> TypeInformation:
+        """The declared type of the records; pickled bytes when none was declared."""
+        return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment the stream belongs to."""
+        return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of that environment."""
+        return self._env.get_config()
+
+    def returns(self, type_info: TypeInformation) -> DataStream:
+        """Declare the type of the records after the fact; not in PyFlink, named as in Java."""
+        self._type = declared_type("returns()", type_info)
+        self._change("returns()", output_type=self._type)
+        return self
+
+    def __repr__(self) -> str:
+        names = [self._env._graph[origin.node].name for origin in self._origins]
+        return f"{type(self).__name__}({', '.join(map(repr, names))})"
+
+    # Building the graph -----------------------------------------------------------------------------
+
+    def _edges(self, input_index: int = 0) -> tuple[Edge, ...]:
+        """The edges that a reader of this stream has."""
+        return tuple(origin.edge(input_index) for origin in self._origins)
+
+    def _key_selectors(self) -> tuple[Shipped | None, ...]:
+        """The key selector of a keyed stream."""
+        return ()
+
+    def _add(self, name: str, spec: OperatorSpec, type_info: TypeInformation | None = None) -> DataStream:
+        """Add an operator that reads this stream, and return its output."""
+        node = self._env._add_node(
+            name, spec, self._edges(), output_type=type_info, key_selectors=self._key_selectors()
+        )
+        return DataStream(self._env, (Origin(node),), type_info)
+
+    def _add_sink(self, name: str, spec: OperatorSpec, **settings: Any) -> DataStreamSink:
+        return DataStreamSink(self._env, self._env._add_node(name, spec, self._edges(), **settings))
+
+    def _redistributed(self, distribution: Distribution) -> DataStream:
+        origins = tuple(replace(origin, distribution=distribution) for origin in self._origins)
+        return DataStream(self._env, origins, self._type)
+
+    def _operator(self, setter: str) -> int:
+        """The one node whose main output this stream is."""
+        if len(self._origins) > 1:
+            raise UnsupportedOperationError(
+                f"{setter}: a union is no operator; call it on one of the streams united"
+            )
+        (origin,) = self._origins
+        if not isinstance(origin.distribution, Auto):
+            raise UnsupportedOperationError(
+                f"{setter}: this stream only says how records are distributed ({origin.distribution.label}) and is "
+                "no operator; call it on the stream before, or on the operator after"
+            )
+        if origin.side_output is not None:
+            raise UnsupportedOperationError(
+                f"{setter}: this stream is the side output {origin.side_output!r} of an operator"
+            )
+        return origin.node
+
+    def _settable_node(self, setter: str) -> int:
+        is_side_output = len(self._origins) == 1 and self._origins[0].side_output is not None
+        if is_side_output and isinstance(self._origins[0].distribution, Auto):
+            # A side output has no node of its own; it gets one when the program wants to configure it.
+            self._origins = self._add(
+                "Side Output", MapSpec(_shipped_getter(getter(()), "side output")), self._type
+            )._origins
+        return self._operator(setter)
+
+    # Record by record -------------------------------------------------------------------------------
+
+    def map(
+        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """One output for each record.
+
+        >>> from firesteel.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1, 2]).map(lambda x: x + 1, output_type=Types.INT())
+        DataStream('Map')
+        """
+        spec = MapSpec(ship_callable(func, "map()", MapFunction))
+        return self._add("Map", spec, declared_type("map()", output_type))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of outputs for each record: the function yields or returns them."""
+        spec = FlatMapSpec(ship_callable(func, "flat_map()", FlatMapFunction))
+        return self._add("FlatMap", spec, declared_type("flat_map()", output_type))
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
+        """The records for which the function returns something true."""
+        spec = FilterSpec(ship_callable(func, "filter()", FilterFunction))
+        return self._add("Filter", spec, self._type)
+
+    def process(self, func: Function, output_type: TypeInformation | None = None) -> DataStream:
+        """What a `ProcessFunction` makes of the records, with side outputs."""
+        spec = ProcessSpec(ship_function(func, "process()", ProcessFunction))
+        return self._add("Process", spec, declared_type("process()", output_type))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Tuples of some of the fields, in the order asked for."""
+        if self._type is not None and not isinstance(self._type, TupleTypeInfo):
+            raise UnsupportedOperationError(
+                f"project() needs a stream of tuples, this one has {self._type}; use map()"
+            )
+        if not field_indexes:
+            raise ProgramError("project() needs at least one field position")
+        types = [_projected_type(index, self._type) for index in field_indexes]
+        known = [found for found in types if found is not None]
+        function = itemgetter(*field_indexes) if len(field_indexes) > 1 else _OneField(field_indexes[0])
+        spec = MapSpec(_shipped_getter(function, f"project{field_indexes}"))
+        return self._add("Projection", spec, TupleTypeInfo(known) if len(known) == len(types) else None)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records event times and the stream watermarks."""
+        raise not_yet("assign_timestamps_and_watermarks()", "event time is")
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that this stream's operator sent to a side output."""
+        if not isinstance(output_tag, OutputTag):
+            raise wrong_argument("get_side_output()", "an OutputTag", output_tag)
+        node = self._env._graph[self._operator("get_side_output()")]
+        declared = declared_type("get_side_output()", output_tag.type_info)
+        known = node.side_types.get(output_tag.tag_id)
+        if known is not None and declared is not None and known != declared:
+            raise ProgramError(
+                f"side output {output_tag.tag_id!r} of {node.name!r} was declared as {known} and now as {declared}; "
+                "a side output has one type"
+            )
+        found = known if declared is None else declared
+        self._env._graph.change(node.id, side_types={**node.side_types, output_tag.tag_id: found})
+        return DataStream(self._env, (Origin(node.id, output_tag.tag_id),), found)
+
+    def split(self, output_selector: Callable[[Any], Any] | OutputSelector) -> SplitStream:
+        """Name the outputs each record goes to, and `SplitStream.select` them by name; not in PyFlink."""
+        from firesteel.datastream.split_stream import SplitStream
+
+        return SplitStream(self, output_selector)
+
+    # Several streams --------------------------------------------------------------------------------
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """All records of this stream and the others, which must have the same type."""
+        if not streams:
+            raise ProgramError("union() needs at least one other stream")
+        for stream in streams:
+            self._check_partner("union()", stream)
+            if None not in (self._type, stream._type) and self._type != stream._type:
+                raise ProgramError(
+                    f"union() needs streams of one type, got {self._type} and {stream._type}; map() one to the other's type"
+                )
+        types = [stream._type for stream in (self, *streams)]
+        found = None if None in types else self._type
+        origins = [origin for stream in (self, *streams) for origin in stream._outgoing()]
+        return DataStream(self._env, tuple(origins), found)
+
+    def _outgoing(self) -> tuple[Origin, ...]:
+        """The origins with the distribution that this stream's readers get."""
+        return self._origins
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """The stream and another one, of whatever type, as the two inputs of one operator."""
+        from firesteel.datastream.connected_streams import (
+            BroadcastConnectedStream,
+            BroadcastStream,
+            ConnectedStreams,
+        )
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        self._check_partner("connect()", ds)
+        return ConnectedStreams(self, ds)
+
+    def _check_partner(self, operation: str, other: object) -> None:
+        if not isinstance(other, DataStream):
+            raise wrong_argument(operation, "another DataStream", other)
+        if other._env is not self._env:
+            raise ProgramError(f"{operation} needs streams of one environment, got streams of two")
+
+    # Keys and distribution --------------------------------------------------------------------------
+
+    def key_by(
+        self,
+        key_selector: KeyLike,
+        *more: KeyLike | TypeInformation | None,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
+        """The stream divided by keys: records with equal keys meet at one subtask and share state.
+
+        A key is a function of the record, a field position, a field name or a nested path
+        (``"user.address.city"``), the whole record (``"*"``), or several of these at once.
+        """
+        from firesteel.datastream.keyed_stream import KeyedStream
+
+        parts, positional_type = _split_key_arguments((key_selector, *more))
+        found_type = key_type if key_type is not None else positional_type
+        return KeyedStream(self, key_of(parts, self._type, declared_type("key_by()", found_type)))
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask of the same number."""
+        return self._redistributed(Forward())
+
+    def rebalance(self) -> DataStream:
+        """Deal records out to all subtasks in turn."""
+        return self._redistributed(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deal records out in turn to some subtasks, each sender to its own."""
+        return self._redistributed(Rescale())
+
+    def shuffle(self) -> DataStream:
+        """Send each record to a random subtask."""
+        return self._redistributed(Shuffle())
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask; not in PyFlink, Java's ``global``."""
+        return self._redistributed(Global())
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Send every record to every subtask; with descriptors, a stream of broadcast state."""
+        if broadcast_state_descriptor is None:
+            return self._redistributed(Broadcast())
+        from firesteel.datastream.connected_streams import BroadcastStream
+
+        descriptors = [broadcast_state_descriptor, *other_broadcast_state_descriptors]
+        for descriptor in descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise wrong_argument("broadcast()", "MapStateDescriptors", descriptor)
+        return BroadcastStream(self._redistributed(Broadcast()), descriptors)
+
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: KeyLike | KeySelector
+    ) -> DataStream:
+        """Send each record to the subtask that ``partitioner(key, number_of_subtasks)`` names."""
+        shipped = ship_callable(partitioner, "partition_custom()", Partitioner, arguments=2)
+        key = key_of((key_selector,), self._type, None, "partition_custom()")
+        return self._redistributed(Custom(shipped, key.selector))
+
+    # Windows and caching ----------------------------------------------------------------------------
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """The stream divided by windows, without keys."""
+        from firesteel.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    def cache(self) -> DataStream:
+        """Keep the records for later jobs of the same program."""
+        raise not_yet("cache()", "keeping results between jobs is")
+
+    # Ends -------------------------------------------------------------------------------------------
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """Hand every record to a `SinkFunction`."""
+        return self._add_sink("Unnamed", SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction)))
+
+    def sink_to(self, sink: Any) -> DataStreamSink:
+        """Write the stream with a sink of the connectors."""
+        if isinstance(sink, SinkFunction):
+            return self.add_sink(sink)
+        raise not_yet(f"sink_to({type(sink).__name__})", "sinks with writers and committers are")
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print every record to the standard output of whoever started the job."""
+        return self._print("Print to Std. Out", sink_identifier, to_stderr=False)
+
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print every record to the standard error of whoever started the job; not in PyFlink."""
+        return self._print("Print to Std. Err", sink_identifier, to_stderr=True)
+
+    def _print(self, name: str, identifier: str | None, to_stderr: bool) -> DataStreamSink:
+        return self._add_sink(name, PrintSpec(identifier or "", to_stderr, self._type))
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and bring this stream's records back, as they come or the first ``limit`` as a list."""
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise wrong_argument("execute_and_collect()", "a limit of at least 1", limit)
+        collect_id = uuid.uuid4().hex
+        stream = self._collected()
+        stream._add_sink("Collect", CollectSpec(collect_id), parallelism=stream._parallelism())
+        results = CloseableIterator(self._env._submit(job_execution_name), collect_id)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))
+
+    def _parallelism(self) -> int | None:
+        """The parallelism of the one operator before, so that a reader with the same keeps the order of records."""
+        return self._env._graph[self._origins[0].node].parallelism if len(self._origins) == 1 else None
+
+    def _collected(self) -> DataStream:
+        """The stream whose records `execute_and_collect` brings back."""
+        return self
+
+
+def declared_type(operation: str, type_info: TypeInformation | None) -> TypeInformation | None:
+    """The type as the graph keeps it: None for none, which pickled bytes mean as well."""
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return None
+    if not isinstance(type_info, TypeInformation):
+        raise wrong_argument(operation, "a TypeInformation such as Types.INT()", type_info)
+    return type_info
+
+
+def _split_key_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[KeyLike, ...], TypeInformation | None]:
+    """Keys, and the key type that PyFlink takes as the second argument."""
+    if len(arguments) == 2 and (arguments[1] is None or isinstance(arguments[1], TypeInformation)):
+        key, key_type = arguments
+        return _as_parts(key), key_type
+    return tuple(part for argument in arguments for part in _as_parts(argument)), None
+
+
+def _as_parts(key: Any) -> tuple[KeyLike, ...]:
+    return tuple(key) if isinstance(key, (list, tuple)) else (key,)
+
+
+def _projected_type(index: int, type_info: TypeInformation | None) -> TypeInformation | None:
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise wrong_argument("project()", "field positions", index)
+    return resolve(index, type_info, f"project({index})").type
+
+
+@dataclass(frozen=True, slots=True)
+class _OneField:
+    """A tuple of one field; ``itemgetter`` would return the bare field."""
+
+    index: int
+
+    def __call__(self, value: Any) -> tuple[Any]:
+        return (value[self.index],)
+
+
+def _shipped_getter(function: Callable[[Any], Any], description: str) -> Shipped:
+    return replace(Shipped.of(function, description), description=description)

@@ -1,0 +1,150 @@
+"""Drive parts of the engine by hand: one operator with a recording output, or one task with its rows in sight."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
+from firesteel.plan.messages import TaskId
+from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
+from firesteel.plan.shipped import Shipped
+from firesteel.runtime.elements import Element
+from firesteel.runtime.operator import OperatorContext, Timestamps
+from firesteel.runtime.stage_task import StageTask
+from firesteel.runtime.vertex import VertexSubtask
+from firesteel.runtime.wire_format import Header, decode, read_header
+from firesteel.testing.manual_clock import ManualClock
+
+__all__ = ["OperatorHarness", "RecordingOutput", "RecordingServices", "TaskHarness"]
+
+
+class RecordingServices:
+    """Task services that keep what a task says."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.job_id = "0" * 32
+        self.attempt = 0
+        self.random = random.Random(0)
+        self.now = self.clock.now
+        self.woken = 0
+        self.texts: list[tuple[str, bool]] = []
+        self.blobs: list[tuple[str, bytes]] = []
+        self.files: dict[str, str] = {}
+
+    def wake(self) -> None:
+        """Count the calls."""
+        self.woken += 1
+
+    def write_text(self, text: str, to_stderr: bool = False) -> None:
+        """Keep the text."""
+        self.texts.append((text, to_stderr))
+
+    def collect(self, collect_id: str, blob: bytes) -> None:
+        """Keep the records."""
+        self.blobs.append((collect_id, blob))
+
+    def cached_file(self, name: str) -> str:
+        """As the test set it."""
+        return self.files[name]
+
+
+class RecordingOutput:
+    """An operator's output that keeps everything, in order of emission."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.timestamps: list[int | None] = []
+        self.batches: list[list[Any]] = []
+        self.sides: dict[str, list[Any]] = {}
+        self.side_timestamps: dict[str, list[int | None]] = {}
+        self.watermarks: list[int] = []
+        self.statuses: list[bool] = []
+
+    def emit(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Keep a batch."""
+        self.values += values
+        self.timestamps += [None] * len(values) if timestamps is None else timestamps
+        self.batches.append(list(values))
+
+    def emit_side(self, tag_id: str, values: list[Any], timestamps: Timestamps) -> None:
+        """Keep a batch of a side output."""
+        self.sides.setdefault(tag_id, []).extend(values)
+        stamps = [None] * len(values) if timestamps is None else timestamps
+        self.side_timestamps.setdefault(tag_id, []).extend(stamps)
+
+    def watermark(self, timestamp: int) -> None:
+        """Keep it."""
+        self.watermarks.append(timestamp)
+
+    def status(self, active: bool) -> None:
+        """Keep it."""
+        self.statuses.append(active)
+
+
+class OperatorHarness:
+    """One operator, opened, with a recording output; errors are explained as in a job.
+
+    >>> from firesteel.plan.operator_specs import MapSpec
+    >>> harness = OperatorHarness(MapSpec(Shipped.of(lambda x: x + 1, "map")))
+    >>> harness.process([1, 2])
+    >>> harness.output.values
+    [2, 3]
+    """
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        *,
+        keys: tuple[Callable[[Any], Any], ...] = (),
+        mode: RuntimeMode = RuntimeMode.STREAMING,
+        parallelism: int = 1,
+        subtask: int = 0,
+    ) -> None:
+        self.services = RecordingServices()
+        self.output = RecordingOutput()
+        selectors = tuple(Shipped.of(key, "key_by") for key in keys)
+        operator = OperatorPlan("op", "Operator", spec, key_selectors=selectors)
+        vertex = VertexPlan(0, "Operator", 0, 0, parallelism, 128, (operator,))
+        plan = JobPlan("harness", mode, (), (vertex,), ())
+        self.vertex = VertexSubtask(plan, vertex, subtask, {}, self.services)
+        self.link = self.vertex.head
+        self.operator = self.link.operator
+        self.runtime = self.vertex.contexts[0]
+        self.link.open(OperatorContext(self.output, self.runtime, self.services, mode))
+
+    def process(self, values: list[Any], timestamps: list[int | None] | None = None) -> None:
+        """A batch of the first input."""
+        self.link.receive(values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: list[int | None] | None = None) -> None:
+        """A batch of the second input."""
+        self.link.receive_second(values, timestamps)
+
+    def watermark(self, timestamp: int) -> None:
+        """Event time advances."""
+        self.link.watermark(timestamp)
+
+    def finish(self) -> None:
+        """The input has ended."""
+        self.link.end()
+
+    def close(self) -> None:
+        """Close the operator."""
+        self.link.close()
+
+
+class TaskHarness:
+    """One task of a plan; rows go in and come out by hand."""
+
+    def __init__(self, plan: JobPlan, stage: int = 0, index: int = 0) -> None:
+        self.services = RecordingServices()
+        self.task = StageTask(plan, TaskId(stage, index), self.services)
+        self.task.open()
+
+    def elements(self, idle: bool = True) -> list[tuple[int, Header, Element]]:
+        """What leaves the task now: receiving task, header and element, without flush rows."""
+        rows = [(row, payload) for row, payload in self.task.take(idle) if payload]
+        return [(row, read_header(payload), decode(read_header(payload).kind, payload)) for row, payload in rows]

@@ -1,0 +1,120 @@
+"""A source that does exactly what a script says: batches, pauses, watermarks, idleness, errors.
+
+>>> source = ScriptedSource([Emit([1, 2]), Pause(5.0), Emit([3], timestamps=[1000]), EmitWatermark(1000)])
+>>> source.max_subtasks is None
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+
+__all__ = ["Emit", "EmitWatermark", "Fail", "GoIdle", "Pause", "ScriptedSource", "Step", "WaitForever"]
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Records that are there together; the task may take them in several batches."""
+
+    values: Sequence[Any]
+    timestamps: Sequence[int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing for some seconds of the job's clock."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EmitWatermark:
+    """No record at or before ``timestamp`` follows."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoIdle:
+    """Takes no part in event time until the next record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Raise in the task."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForever:
+    """Nothing more, but no end either; only `stop` ends it."""
+
+
+Step = Emit | Pause | EmitWatermark | GoIdle | Fail | WaitForever
+
+
+class ScriptedSource(Source):
+    """Plays scripts: subtask i of n plays scripts i, i + n, i + 2n ... one after the other."""
+
+    def __init__(self, *scripts: Sequence[Step], boundedness: Boundedness = Boundedness.BOUNDED) -> None:
+        self._scripts = [list(script) for script in scripts]
+        self._boundedness = boundedness
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """As it was told."""
+        return self._boundedness
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        """The player of one subtask."""
+        mine = self._scripts[context.subtask :: context.parallelism]
+        return _Player([step for script in mine for step in script], context)
+
+
+class _Player(SourceReader):
+    def __init__(self, steps: list[Step], context: SourceContext) -> None:
+        self._steps = steps
+        self._now = context.now
+        self._position = 0
+        self._offset = 0  # within the records of the current Emit
+
+    def poll(self, limit: int) -> Polled:
+        if self._position >= len(self._steps):
+            return Polled([], ended=True)
+        step = self._steps[self._position]
+        if isinstance(step, Emit):
+            return self._emit(step, limit)
+        if isinstance(step, WaitForever):
+            return Polled([], retry_at=math.inf)
+        self._position += 1
+        return self._signal(step)
+
+    def _emit(self, step: Emit, limit: int) -> Polled:
+        piece = slice(self._offset, self._offset + limit)
+        self._offset += limit
+        if self._offset >= len(step.values):
+            self._position += 1
+            self._offset = 0
+        timestamps = None if step.timestamps is None else list(step.timestamps[piece])
+        return Polled(list(step.values[piece]), timestamps)
+
+    def _signal(self, step: Pause | EmitWatermark | GoIdle | Fail) -> Polled:
+        match step:
+            case Pause(seconds):
+                return Polled([], retry_at=self._now() + seconds)
+            case EmitWatermark(timestamp):
+                return Polled([], watermark=timestamp)
+            case GoIdle():
+                return Polled([], idle=True)
+            case Fail(error):
+                raise error
+
+    def stop(self) -> None:
+        """Leave out the rest."""
+        self._position = len(self._steps)

@@ -1,0 +1,226 @@
+"""The simulator's shell around one `StageTask`: what Spark's task shell does, one step at a time."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import random
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from firesteel.common.errors import JobExecutionError, ProgramError
+from firesteel.common.options import CACHED_FILES
+from firesteel.plan.executor import Deployment, Master
+from firesteel.plan.messages import StopSources, TaskFinished, TaskId, TaskStarted, TextOutput
+from firesteel.runtime.stage_task import StageTask
+from firesteel.testing.manual_clock import ManualClock
+from firesteel.testing.simulated_channel import SimulatedChannel
+
+__all__ = ["SimulatedServices", "SimulatedTask", "TaskState"]
+
+
+class SimulatedServices:
+    """What a simulated task sees of the world: simulated time, seeded chance, the job master."""
+
+    def __init__(
+        self, deployment: Deployment, task: TaskId, master: Master, clock: ManualClock, seed: int, wake: Callable[[], None]
+    ) -> None:
+        self.job_id = deployment.job_id
+        self.attempt = deployment.attempt
+        self.random = random.Random(f"{seed}:{task.stage}:{task.index}")
+        self.now = clock.now
+        self.wake = wake
+        self._task = task
+        self._master = master
+        self._options = deployment.plan.options
+
+    def write_text(self, text: str, to_stderr: bool = False) -> None:
+        """Lines for whoever started the job."""
+        self._master.deliver(self._task, TextOutput(text, "stderr" if to_stderr else "stdout"))
+
+    def collect(self, collect_id: str, blob: bytes) -> None:
+        """Records for the driver."""
+        self._master.collected(collect_id, blob)
+
+    def cached_file(self, name: str) -> str:
+        """Path of a registered file: this process can read the original."""
+        files: Mapping[str, str] = json.loads(self._options.get(CACHED_FILES.key) or "{}")
+        if name not in files:
+            raise ProgramError(
+                f"no cached file {name!r}; register it with env.register_cached_file(path, {name!r}), "
+                f"registered are {sorted(files)}"
+            )
+        return files[name].removeprefix("file://")
+
+
+class TaskState(enum.Enum):
+    """Where a task is in its life."""
+
+    NEW = "new"
+    RUNNING = "running"
+    DRAINING = "draining"  # all input processed; the last rows still have to leave
+    ENDED = "ended"
+
+
+class SimulatedTask:
+    """One task of the job; `step` does one of the things it could do now."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        task: TaskId,
+        inputs: Sequence[SimulatedChannel],
+        outputs: Sequence[SimulatedChannel],
+        services: SimulatedServices,
+        master: Master,
+    ) -> None:
+        self.id = task
+        self.state = TaskState.NEW
+        self._deployment = deployment
+        self._inputs = inputs
+        self._outputs = outputs
+        self._services = services
+        self._master = master
+        self._task: StageTask | None = None
+        self._leaving: deque[tuple[int, bytes]] = deque()
+        self._dirty = False  # something happened since the last time the task was told that it is idle
+        self._fruitless = False  # a source said it was ready and gave nothing: ask again when something changed
+
+    # What could happen --------------------------------------------------------------------------------
+
+    def enabled(self) -> bool:
+        """Whether the task can do something now."""
+        if self.state is TaskState.NEW:
+            return True
+        if self.state is TaskState.ENDED:
+            return False
+        if self._leaving:
+            return not self._blocked()
+        return self.state is TaskState.DRAINING or self._dirty or self._complete() or self._busy()
+
+    @property
+    def next_poll(self) -> float | None:
+        """When a source wants to be asked again; infinity: when it wakes the task; None: never."""
+        if self._task is None or self.state is not TaskState.RUNNING or not self._task.has_sources:
+            return None
+        return self._task.next_poll()
+
+    def forgive(self) -> bool:
+        """Let sources that gave nothing be asked again; whether there were any."""
+        was, self._fruitless = self._fruitless, False
+        return was
+
+    def describe(self) -> str:
+        """For the report on a deadlock."""
+        names = ", ".join(self._task.names) if self._task is not None else "not started"
+        waiting = sum(channel.stuck for channel in self._inputs)
+        return (
+            f"stage {self.id.stage} task {self.id.index} [{names}] is {self.state.value}, "
+            f"{waiting} payload(s) on the way to it"
+        )
+
+    def _busy(self) -> bool:
+        return self._pollable() or any(channel.deliverable for channel in self._inputs)
+
+    def _pollable(self) -> bool:
+        return not self._fruitless and self._task is not None and self._task.ready()
+
+    def _blocked(self) -> bool:
+        return self._outputs[self._leaving[0][0]].full
+
+    def _complete(self) -> bool:
+        """Whether no input can come any more."""
+        if self.id.stage == 0:
+            return self._task is not None and self._task.finished
+        return all(channel.drained for channel in self._inputs)
+
+    # What happens -------------------------------------------------------------------------------------
+
+    def step(self, rng: random.Random, idle_chance: float) -> bool:
+        """Do one of the things that are possible (`enabled` says that there is one); whether anything moved."""
+        if self._task is None:
+            return self._open()
+        if self._leaving:
+            return self._send()
+        if self.state is TaskState.DRAINING:
+            return self._finish(self._task)
+        return self._work(self._task, rng, idle_chance)
+
+    def _open(self) -> bool:
+        self._task = StageTask(self._deployment.plan, self.id, self._services)
+        self._task.open()
+        self.state = TaskState.RUNNING
+        self._dirty = True
+        self._master.deliver(self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt))
+        return True
+
+    def _work(self, task: StageTask, rng: random.Random, idle_chance: float) -> bool:
+        ways: list[Callable[[], bool]] = [
+            partial(self._receive, task, channel) for channel in self._inputs if channel.deliverable
+        ]
+        if self._pollable():
+            ways.append(partial(self._poll, task))
+        if self._dirty:
+            ways.append(partial(self._take, task, idle=rng.random() < idle_chance))
+        if self._complete():
+            ways.append(partial(self._drain, task))
+        return ways[int(rng.random() * len(ways))]()
+
+    def _receive(self, task: StageTask, channel: SimulatedChannel) -> bool:
+        task.receive(channel.take())
+        self._dirty = True
+        return True
+
+    def _poll(self, task: StageTask) -> bool:
+        fruitful = task.poll()
+        self._fruitless = not fruitful and task.ready()
+        self._dirty = True
+        return fruitful
+
+    def _take(self, task: StageTask, idle: bool) -> bool:
+        rows = task.take(idle)
+        self._leaving.extend(rows)
+        self._dirty = not idle
+        return bool(rows)
+
+    def _send(self) -> bool:
+        while self._leaving and not self._blocked():
+            target, payload = self._leaving.popleft()
+            self._outputs[target].put(bytes(payload))
+        return True
+
+    def _drain(self, task: StageTask) -> bool:
+        if self._inputs:
+            task.input_ended()
+        if not task.finished:
+            raise JobExecutionError(f"{self.describe()}: all its input has ended, but it has not finished")
+        self._take(task, idle=True)
+        self.state = TaskState.DRAINING
+        return True
+
+    def _finish(self, task: StageTask) -> bool:
+        self.state = TaskState.ENDED
+        errors = task.close()
+        if errors:
+            raise errors[0]
+        self._master.deliver(self.id, task.report())
+        for channel in self._outputs:
+            channel.sender_ended = True
+        self._master.deliver(self.id, TaskFinished())
+        return True
+
+    def stop_sources(self, message: StopSources) -> None:
+        """End the sources as if their input had ended."""
+        if self._task is not None and self.state is TaskState.RUNNING:
+            self._task.stop_sources()
+
+    def abandon(self) -> bool:
+        """Close whatever is open, without looking at errors; whether the task was still alive."""
+        alive = self.state is not TaskState.ENDED
+        self.state = TaskState.ENDED
+        if alive and self._task is not None:
+            self._task.close()
+        return alive

@@ -1,0 +1,265 @@
+"""Whole jobs in this process, without a JVM, in an order drawn from a seed.
+
+The simulator drives the same `StageTask`s as Spark does. At every step the seed chooses one task and one
+thing that it could do: take one row from one of its channels, poll its sources, send what it has - as if it
+were busy or idle. Rows between tasks are bytes in queues that behave like Spark's (`SimulatedChannel`).
+Time stands still while anything can happen, then jumps to the next moment at which a source wants to be
+asked again. The same seed gives the same run, unless a source runs in a thread of its own.
+
+In BATCH mode the tasks of a stage start when those of the stage before have ended.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from firesteel.common.configuration import Configuration
+from firesteel.common.errors import JobCancelledError, JobExecutionError
+from firesteel.plan.executor import Deployment, Master
+from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.messages import CancelTask, MasterMessage, StopSources, TaskCancelled, TaskId
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.task_failure import to_message
+from firesteel.testing.manual_clock import ManualClock
+from firesteel.testing.simulated_channel import SimulatedChannel
+from firesteel.testing.simulated_task import SimulatedServices, SimulatedTask, TaskState
+
+__all__ = ["SEED", "SimulatedAttempt", "SimulationDeadlockError", "SimulatorExecutor"]
+
+#: The option with the seed; an integer, 0 when it is missing.
+SEED = "firesteel.simulator.seed"
+
+_PAUSE = 0.001
+
+
+class SimulationDeadlockError(JobExecutionError):
+    """No task can do anything any more, and yet the job has not ended."""
+
+
+class SimulatorExecutor:
+    """`plan.executor.Executor` in this process. ``patience``: seconds to wait for a silent source thread."""
+
+    def __init__(
+        self, configuration: Configuration | None = None, *, seed: int | None = None, patience: float = 60.0
+    ) -> None:
+        configured = 0 if configuration is None else configuration.get_integer(SEED, 0)
+        self._seed = configured if seed is None else seed
+        self._patience = patience
+
+    def start(self, deployment: Deployment, master: Master) -> SimulatedAttempt:
+        """Run the job in a thread of this process."""
+        attempt = SimulatedAttempt(deployment, master, self._seed, self._patience)
+        name = f"firesteel-simulator-{deployment.job_id[:8]}"
+        threading.Thread(target=attempt.run, name=name, daemon=True).start()
+        return attempt
+
+
+@dataclass(frozen=True, slots=True)
+class _Temper:
+    """What makes one seed's run different in kind from another's, not only in order."""
+
+    capacity: int | None
+    idle_chance: float
+    burst: int
+    weights: dict[TaskId, float]
+
+    @classmethod
+    def drawn(cls, rng: random.Random, plan: JobPlan) -> _Temper:
+        weights = {
+            TaskId(stage.index, index): rng.choice((0.1, 1.0, 1.0, 4.0))
+            for stage in plan.stages
+            for index in range(stage.tasks)
+        }
+        capacity = rng.choice((2, 3, 8, None)) if plan.mode is RuntimeMode.STREAMING else None
+        return cls(capacity, rng.choice((0.1, 0.5, 0.9)), rng.choice((1, 4, 32)), weights)
+
+
+class SimulatedAttempt:
+    """A job at work in the simulator; `plan.executor.Attempt`."""
+
+    def __init__(self, deployment: Deployment, master: Master, seed: int, patience: float = 60.0) -> None:
+        self.clock = ManualClock()
+        self._plan = deployment.plan
+        self._master = master
+        self._seed = seed
+        self._patience = patience
+        self._rng = random.Random(seed)
+        self._temper = _Temper.drawn(self._rng, self._plan)
+        self._mails: deque[tuple[SimulatedTask, MasterMessage]] = deque()
+        self._signal = threading.Event()
+        self._over = threading.Event()
+        self._killed = False
+        self._error: BaseException | None = None
+        self._tasks = self._create_tasks(deployment)
+
+    # What the job master calls ------------------------------------------------------------------------
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until the run is over."""
+        return self._over.wait(timeout)
+
+    def error(self) -> BaseException | None:
+        """Why it ended before all tasks had finished."""
+        return self._error
+
+    def kill(self) -> None:
+        """Stop at the next step."""
+        self._killed = True
+        self._signal.set()
+
+    def _post(self, task: SimulatedTask, message: MasterMessage) -> None:
+        self._mails.append((task, message))
+        self._signal.set()
+
+    # The run ------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the job to its end, in the calling thread."""
+        try:
+            for task in self._tasks:
+                self._master.connected(task.id, partial(self._post, task))
+            self._steps()
+        except BaseException as error:  # noqa: BLE001 - kept for whoever awaits the attempt
+            self._annotate(error)
+            self._error = error
+        finally:
+            self._abandon()
+            self._over.set()
+
+    def _steps(self) -> None:
+        active = self._active()
+        while active:
+            self._obey()
+            task = self._choose(active)
+            if task is None:
+                self._pass_time(active)
+                continue
+            if self._burst(task):
+                self._forgive(active, task)
+            if task.state is TaskState.ENDED:
+                active = self._active()
+
+    def _choose(self, active: list[SimulatedTask]) -> SimulatedTask | None:
+        """A task that can do something; the first draw mostly hits, so not all are asked every time."""
+        weights = self._temper.weights
+        task = self._rng.choices(active, [weights[task.id] for task in active])[0]
+        if task.enabled():
+            return task
+        enabled = [task for task in active if task.enabled()]
+        if not enabled:
+            return None
+        return self._rng.choices(enabled, [weights[task.id] for task in enabled])[0]
+
+    def _burst(self, task: SimulatedTask) -> bool:
+        """Some steps of one task; whether any of them moved something."""
+        moved = False
+        try:
+            for _ in range(self._temper.burst):
+                moved |= task.step(self._rng, self._temper.idle_chance)
+                if not task.enabled():
+                    break
+        except BaseException as error:
+            self._report(task, error)
+            raise
+        return moved
+
+    def _forgive(self, active: list[SimulatedTask], busy: SimulatedTask) -> None:
+        """Something has happened: sources of other tasks that had nothing to give may look again."""
+        for task in active:
+            if task is not busy:
+                task.forgive()
+
+    def _active(self) -> list[SimulatedTask]:
+        """The tasks that are on: all that have not ended, in BATCH only those of the lowest stage."""
+        alive = [task for task in self._tasks if task.state is not TaskState.ENDED]
+        if self._plan.mode is RuntimeMode.BATCH and alive:
+            stage = alive[0].id.stage
+            alive = [task for task in alive if task.id.stage == stage]
+        return alive
+
+    def _pass_time(self, active: list[SimulatedTask]) -> None:
+        """Nothing can happen now: move the clock to when something can, or wait for a source's thread."""
+        polls = [when for task in active if (when := task.next_poll) is not None]
+        if not polls:
+            raise self._deadlock("no task can do anything, and no source is left that could change that")
+        forgiven = [task.forgive() for task in active]
+        if any(forgiven):  # ready at once, they said, and gave nothing: they must be waiting for real time
+            self.clock.advance(_PAUSE)
+            self._signal.wait(_PAUSE)
+        elif (until := min(polls)) != math.inf:
+            self.clock.advance_to(until)
+        elif not self._signal.wait(self._patience):
+            raise self._deadlock(f"sources wait to be woken, and for {self._patience} s none was")
+        self._signal.clear()
+
+    def _deadlock(self, why: str) -> SimulationDeadlockError:
+        tasks = "\n  ".join(task.describe() for task in self._tasks if task.state is not TaskState.ENDED)
+        return SimulationDeadlockError(
+            f"the job stands still: {why}. A payload that stays on its way was not followed by a flush row "
+            f"when its task became idle.\n  {tasks}"
+        )
+
+    def _obey(self) -> None:
+        if self._killed:
+            raise JobCancelledError("the attempt was killed")
+        while self._mails:
+            task, message = self._mails.popleft()
+            if isinstance(message, CancelTask):
+                # The master cancels all tasks. One alone would look like lost data to those behind it.
+                raise JobCancelledError("the job was cancelled")
+            if isinstance(message, StopSources):
+                task.stop_sources(message)
+
+    # The end ------------------------------------------------------------------------------------------
+
+    def _report(self, task: SimulatedTask, error: BaseException) -> None:
+        self._annotate(error)
+        message = to_message(error)
+        task.abandon()
+        self._master.deliver(task.id, replace(message, summary=f"{message.summary}\n{self._note()}"))
+
+    def _abandon(self) -> None:
+        """Close the tasks that did not come to their end; they count as cancelled."""
+        for task in self._tasks:
+            if task.abandon():
+                self._master.deliver(task.id, TaskCancelled())
+
+    def _annotate(self, error: BaseException) -> None:
+        if self._note() not in getattr(error, "__notes__", ()):
+            error.add_note(self._note())
+
+    def _note(self) -> str:
+        return f"simulator seed: {self._seed} (option '{SEED}' repeats this run)"
+
+    # Construction -------------------------------------------------------------------------------------
+
+    def _create_tasks(self, deployment: Deployment) -> list[SimulatedTask]:
+        """All tasks, stage by stage, with a channel between any two of neighbouring stages."""
+        tasks: list[SimulatedTask] = []
+        inputs: list[list[SimulatedChannel]] = [[] for _ in range(self._plan.stages[0].tasks)]
+        for stage in self._plan.stages:
+            last = stage.index + 1 == len(self._plan.stages)
+            receivers = 0 if last else self._plan.stages[stage.index + 1].tasks
+            outputs = [self._channels(receivers) for _ in range(stage.tasks)]
+            tasks += [
+                self._create_task(deployment, TaskId(stage.index, index), inputs[index], outputs[index])
+                for index in range(stage.tasks)
+            ]
+            inputs = [[sender[receiver] for sender in outputs] for receiver in range(receivers)]
+        return tasks
+
+    def _channels(self, count: int) -> list[SimulatedChannel]:
+        return [SimulatedChannel(self._temper.capacity) for _ in range(count)]
+
+    def _create_task(
+        self, deployment: Deployment, task: TaskId, inputs: list[SimulatedChannel], outputs: list[SimulatedChannel]
+    ) -> SimulatedTask:
+        wake: Callable[[], None] = self._signal.set
+        services = SimulatedServices(deployment, task, self._master, self.clock, self._seed, wake)
+        return SimulatedTask(deployment, task, inputs, outputs, services, self._master)

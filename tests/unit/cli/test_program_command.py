@@ -1,0 +1,111 @@
+"""Which words of a command line are Firesteel's and which the program's, in Flink's spellings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from firesteel.cli.main import main
+
+Programs = Callable[..., str]
+
+SHOW = """
+    import json, os, sys
+    print(json.dumps({"argv": sys.argv, "options": json.loads(os.environ["FIRESTEEL_CONFIG"]),
+                      "name": __name__, "path": sys.path[:2]}))
+"""
+
+
+def shown(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ["run", *arguments])
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_program_runs_as_main_with_its_arguments_and_directory(program: Programs) -> None:
+    script = program(SHOW)
+    found = shown(script, "--input", "x", "-p", "3", "-d")
+    assert found["argv"] == [script, "--input", "x", "-p", "3", "-d"]
+    assert found["name"] == "__main__"
+    assert found["path"][0] == str(Path(script).parent)
+    assert found["options"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["-p", "4"], {"parallelism.default": 4}),
+        (["-p4"], {"parallelism.default": 4}),
+        (["--parallelism", "4"], {"parallelism.default": 4}),
+        (["--parallelism=4"], {"parallelism.default": 4}),
+        (["-m", "local[2]"], {"firesteel.spark.master": "local[2]"}),
+        (["-Dpipeline.name=a=b"], {"pipeline.name": "a=b"}),
+        (["-D", "pipeline.name=x", "-Dpipeline.name=y"], {"pipeline.name": "y"}),
+        (["-Dpipeline.object-reuse"], {"pipeline.object-reuse": "true"}),
+        (["-pyfs", "a.py,b.zip"], {"python.files": ["a.py", "b.zip"]}),
+        (["--pyFiles", "a.py"], {"python.files": ["a.py"]}),
+        (["-pyreq", "r.txt#cache"], {"python.requirements": "r.txt#cache"}),
+        (["-pyarch", "x.zip#d"], {"python.archives": ["x.zip#d"]}),
+        (["-pyexec", "python3"], {"python.executable": "python3"}),
+    ],
+)
+def test_options_reach_the_program(program: Programs, words: list[str], options: dict[str, Any]) -> None:
+    found = shown(*words, program(SHOW), "-p", "9")
+    assert found["options"] == options
+    assert found["argv"][1:] == ["-p", "9"]
+
+
+@pytest.mark.parametrize("words", [["-py"], ["--python"]])
+def test_after_py_the_first_unknown_word_begins_the_programs_arguments(
+    program: Programs, words: list[str]
+) -> None:
+    script = program(SHOW)
+    found = shown(*words, script, "-p", "2", "--input", "x", "-p", "9")
+    assert found["argv"] == [script, "--input", "x", "-p", "9"]
+    assert found["options"] == {"parallelism.default": 2}
+
+
+def test_module_is_found_in_python_files(program: Programs) -> None:
+    script = program(SHOW, "a_module_of_its_own.py")
+    found = shown("-pyfs", script, "-pym", "a_module_of_its_own", "x")
+    assert found["argv"][1:] == ["x"]
+    assert found["name"] == "__main__"
+
+
+def test_two_dashes_end_the_options(program: Programs) -> None:
+    assert shown("-p", "2", "--", program(SHOW), "--x")["argv"][1:] == ["--x"]
+
+
+def test_surroundings_are_restored(program: Programs) -> None:
+    before = sys.argv[:], sys.path[:]
+    shown(program(SHOW), "x")
+    assert (sys.argv, sys.path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--paralelism", "4", "job.py"], "No such option '--paralelism'"),
+        (["-p", "0", "job.py"], "0 is not in the range"),
+        ([], "which program?"),
+        (["-py", "a.py", "-pym", "b"], "give one of them"),
+        (["-Dparallelism.defalt=3", "job.py"], "did you mean 'parallelism.default'"),
+        (["-Dpipeline.object-reuse=perhaps", "job.py"], "pipeline.object-reuse"),
+        (["-D=x", "job.py"], "-D expects key=value"),
+    ],
+)
+def test_mistakes_are_usage_errors(words: list[str], complaint: str) -> None:
+    result = CliRunner().invoke(main, ["run", *words])
+    assert result.exit_code == 2
+    assert complaint in result.output
+
+
+def test_version() -> None:
+    assert "firesteel, version " in CliRunner().invoke(main, ["--version"]).output

@@ -1,0 +1,183 @@
+"""``firesteel run`` from outside: output, exit codes, errors, Ctrl-C, the background."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from firesteel.cli.main import main
+
+Programs = Callable[..., str]
+COMMAND = [sys.executable, "-m", "firesteel.cli.main", "run"]
+JOB_ID = r"[0-9a-f]{32}"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", *arguments])
+
+
+def test_job_prints_to_standard_output(program: Programs) -> None:
+    result = run(program("import engine; engine.execute('hello')"))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "hello\n" * result.stdout.count("\n"), "")
+    assert "hello" in result.stdout
+
+
+def test_jobs_left_running_are_awaited(program: Programs) -> None:
+    result = run(program("import engine; engine.submit('fail')"))
+    assert result.exit_code == 1
+    assert "ValueError: boom" in result.stderr
+
+
+def test_failed_job_shows_one_traceback_of_the_users_lines(program: Programs) -> None:
+    script = program(
+        """
+        import engine
+
+        def build():
+            engine.execute("fail")
+
+        build()
+        """
+    )
+    result = run(script)
+    assert result.exit_code == 1
+    assert result.stderr.count("Traceback") == 1
+    assert f'File "{script}", line 7, in <module>' in result.stderr
+    assert f'File "{script}", line 5, in build' in result.stderr
+    assert result.stderr.rstrip().endswith("UserCodeError: ValueError: boom\n  operator: Map\nuser's lines")
+    for noise in ("runpy", "job_client.py", "direct cause", "click"):
+        assert noise not in result.stderr
+
+
+def test_full_traceback_on_demand(program: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRESTEEL_FULL_TRACEBACK", "1")
+    result = run(program("import engine; engine.execute('fail')"))
+    assert "job_client.py" in result.stderr
+    assert "direct cause" in result.stderr
+
+
+def test_error_of_the_program_itself_shows_its_lines(program: Programs) -> None:
+    result = run(program("def f():\n    return 1 / 0\nf()\n"))
+    assert result.exit_code == 1
+    assert "in f\n" in result.stderr
+    assert "runpy" not in result.stderr
+    assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_program_that_is_no_python_shows_where(program: Programs) -> None:
+    result = run(program("x = ("))
+    assert result.exit_code == 1
+    assert "job.py" in result.stderr
+    assert "SyntaxError" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_missing_program_is_one_line(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "none.py"))
+    assert result.exit_code == 2
+    assert "none.py" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_exit_code_of_the_program_is_kept(program: Programs, code: int) -> None:
+    assert run(program(f"raise SystemExit({code})")).exit_code == code
+
+
+def test_states_are_shown_when_asked_for(program: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRESTEEL_PROGRESS", "1")
+    result = run(program("import engine; engine.execute('hello')"))
+    assert re.fullmatch(
+        rf"job hello \({JOB_ID}\) switched to RUNNING\njob hello \({JOB_ID}\) switched to FINISHED\n",
+        result.stderr,
+    )
+
+
+def test_no_progress_wins(program: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRESTEEL_PROGRESS", "1")
+    assert run("--no-progress", program("import engine; engine.execute('hello')")).stderr == ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("how", ["engine.execute('wait')", "engine.submit('wait')"])
+def test_interrupted_job_is_cancelled(program: Programs, number: int, code: int, how: str) -> None:
+    command = [*COMMAND, "-p", "1", program(f"import engine; {how}")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert re.fullmatch(rf"job wait \({JOB_ID}\) was cancelled\n", errors)
+    assert process.returncode == code
+
+
+def test_reader_that_goes_away_ends_the_job_quietly(program: Programs) -> None:
+    command = [*COMMAND, "-p", "1", program("import engine; engine.execute('hello')")]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_log_file_takes_all_output(program: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "out.log"
+    text = "import engine, os; os.write(2, b'from below\\n'); engine.execute('hello')"
+    done = subprocess.run(
+        [*COMMAND, "-p", "1", "--log-file", str(log), program(text)],
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    assert done.stdout + done.stderr == b""
+    assert log.read_text() == "from below\nhello\n"
+
+
+# In the background.
+
+
+def test_detached_job_is_announced_and_goes_on(program: Programs, tmp_path: Path) -> None:
+    result = run(
+        "-d", "-p", "1", program("import engine, sys; print(sys.argv[1:]); engine.execute('wait')"), "-d"
+    )
+    found = re.fullmatch(
+        rf"Job has been submitted with JobID ({JOB_ID})\nIts output goes to (.*); 'kill (\d+)' cancels it\.\n",
+        result.stdout,
+    )
+    assert found, result.output
+    log = Path(found[2])
+    assert log.parent == tmp_path / "home" / "logs"
+    pid = int(found[3])
+    os.kill(pid, signal.SIGTERM)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 143
+    assert log.read_text() == f"['-d']\nwaiting\njob wait ({found[1]}) was cancelled\n"
+
+
+def test_detached_job_that_fails_shows_why(program: Programs) -> None:
+    result = run("-d", "-p", "1", program("import engine; engine.execute('broken' + 1)"))
+    assert result.exit_code == 1
+    assert "TypeError" in result.stderr
+    assert "the whole log: " in result.stderr
+
+
+def test_detached_program_without_a_job_says_so(program: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    result = run("-d", "--log-file", str(log), program("print('nothing to do')"))
+    assert result.exit_code == 0
+    assert "ended without running a job" in result.stderr
+    assert log.read_text() == "nothing to do\n"
+
+
+def test_command_line_does_not_load_spark() -> None:
+    program = "import sys, firesteel.cli.main; print([m for m in sys.modules if m.startswith(('pyspark', 'pyarrow'))])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

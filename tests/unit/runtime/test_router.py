@@ -1,0 +1,235 @@
+"""Every distribution loses nothing, keeps order per channel and sends each record where it should go."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from firesteel.common.errors import UserCodeError
+from firesteel.plan import exchange
+from firesteel.plan.exchange import Distribution
+from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, StagePlan, VertexPlan
+from firesteel.plan.key_groups import key_group_of, subtask_of_group
+from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
+from firesteel.plan.shipped import Shipped
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, Watermark
+from firesteel.runtime.outbox import Outbox
+from firesteel.runtime.router import Router, create_router
+from firesteel.runtime.wire_format import decode, read_header
+
+
+class Edge:
+    """A router under test, and what it has written so far."""
+
+    def __init__(self, distribution: Distribution, senders: int, receivers: int, sender: int = 0, chunk: int = 1024) -> None:
+        operator = OperatorPlan("op", "Map", OperatorSpec())
+        vertices = (
+            VertexPlan(0, "sending", 0, 0, senders, 128, (operator,)),
+            VertexPlan(1, "receiving", 1, 0, receivers, 128, (operator,)),
+        )
+        stages = (StagePlan(0, senders, (0,)), StagePlan(1, receivers, (1,)))
+        edge = EdgePlan(0, 0, 0, None, 1, 0, distribution)
+        plan = JobPlan("test", RuntimeMode.STREAMING, stages, vertices, (edge,))
+        self.outbox = Outbox()
+        self.router: Router = create_router(plan, edge, sender, self.outbox, chunk, random.Random(7))
+        self.payloads: list[tuple[int, bytes]] = []
+
+    def send(self, *batches: list[Any], timed: bool = False) -> Edge:
+        for batch in batches:
+            self.router.receive(list(batch), [100 + v for v in batch] if timed else None)
+        return self
+
+    def flush(self) -> dict[int, list[Element]]:
+        self.router.channels.flush()
+        self.payloads += self.outbox.take(flush=False)
+        received: dict[int, list[Element]] = {}
+        for row, payload in self.payloads:
+            header = read_header(payload)
+            assert row == header.target
+            channel = received.setdefault(header.target, [])
+            assert header.sequence == len(channel)
+            channel.append(decode(header.kind, payload))
+        return received
+
+    def values(self) -> dict[int, list[Any]]:
+        chunks = self.flush()
+        return {t: [v for e in elements if isinstance(e, Chunk) for v in e.values] for t, elements in chunks.items()}
+
+
+def shipped(thing: Any) -> Shipped:
+    return Shipped.of(thing, "test")
+
+
+def identity(value: Any) -> Any:
+    return value
+
+
+KEYED = exchange.KeyGroups(shipped(identity))
+CUSTOM = exchange.Custom(shipped(lambda key, n: key % n), shipped(identity))
+ALL = [
+    exchange.Forward(),
+    exchange.Rebalance(),
+    exchange.Rescale(),
+    exchange.Shuffle(),
+    exchange.Broadcast(),
+    exchange.Global(),
+    KEYED,
+    CUSTOM,
+]
+NUMBERS = list(range(5000))
+
+
+@pytest.mark.parametrize("distribution", ALL, ids=lambda d: d.label)
+@pytest.mark.parametrize("chunk", [1, 3, 1024])
+@pytest.mark.parametrize("batch", [1, 7, 200, 5000])
+@pytest.mark.parametrize("timed", [False, True])
+def test_nothing_is_lost_and_order_per_channel_holds(distribution: Distribution, chunk: int, batch: int, timed: bool) -> None:
+    edge = Edge(distribution, 3, 3, sender=1, chunk=chunk)
+    sent = NUMBERS[: 600 if batch < 100 else 5000]
+    for start in range(0, len(sent), batch):
+        edge.send(sent[start : start + batch], timed=timed)
+    values = edge.values()
+    copies = 3 if isinstance(distribution, exchange.Broadcast) else 1
+    assert Counter(v for channel in values.values() for v in channel) == Counter(sent * copies)
+    for channel in values.values():
+        assert channel == sorted(channel)
+
+
+@pytest.mark.parametrize("distribution", ALL, ids=lambda d: d.label)
+def test_timestamps_stay_with_their_records(distribution: Distribution) -> None:
+    edge = Edge(distribution, 2, 2, chunk=4)
+    edge.send(NUMBERS[:10]).send(NUMBERS[10:30], timed=True).send(NUMBERS[30:40])
+    for elements in edge.flush().values():
+        for chunk in elements:
+            assert isinstance(chunk, Chunk)
+            expected = [100 + v for v in chunk.values] if 10 <= chunk.values[0] < 30 else None
+            assert chunk.timestamps == expected
+
+
+@pytest.mark.parametrize("distribution", ALL, ids=lambda d: d.label)
+def test_signals_go_to_every_receiver_behind_the_records(distribution: Distribution) -> None:
+    edge = Edge(distribution, 3, 3).send([1, 2, 3])
+    edge.router.watermark(5)
+    edge.router.status(False)
+    edge.router.end()
+    received = edge.flush()
+    own = [0] if isinstance(distribution, exchange.Forward | exchange.Rescale) else [0, 1, 2]
+    assert sorted(received) == own
+    for elements in received.values():
+        signals = [e for e in elements if not isinstance(e, Chunk)]
+        assert signals == [Watermark(5), StreamStatus(False), END_OF_INPUT]
+        assert elements[-3:] == signals
+
+
+def test_round_robin_is_exact() -> None:
+    values = Edge(exchange.Rebalance(), 1, 4).send([0, 1, 2], [3], [], [4, 5, 6, 7, 8]).values()
+    assert values == {0: [0, 4, 8], 1: [1, 5], 2: [2, 6], 3: [3, 7]}
+
+
+def test_round_robin_of_each_sender_starts_elsewhere() -> None:
+    first = {next(iter(Edge(exchange.Rebalance(), 3, 3, sender).send([1]).values())) for sender in range(3)}
+    assert first == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("senders", "receivers", "expected"),
+    [
+        (2, 4, [{0, 1}, {2, 3}]),
+        (4, 2, [{0}, {0}, {1}, {1}]),
+        (2, 3, [{0}, {1, 2}]),
+        (3, 2, [{0}, {0}, {1}]),
+        (1, 3, [{0, 1, 2}]),
+    ],
+)
+def test_rescale_stays_in_its_group(senders: int, receivers: int, expected: list[set[int]]) -> None:
+    groups = [set(Edge(exchange.Rescale(), senders, receivers, s).send(NUMBERS[:20]).values()) for s in range(senders)]
+    assert groups == expected
+
+
+def test_keys_go_to_the_owner_of_their_group() -> None:
+    for target, keys in Edge(KEYED, 1, 3).send(NUMBERS).values().items():
+        assert {subtask_of_group(key_group_of(key, 128), 128, 3) for key in keys} == {target}
+
+
+def test_global_sends_everything_to_the_first() -> None:
+    assert Edge(exchange.Global(), 2, 3, sender=1).send([1, 2]).values() == {0: [1, 2]}
+
+
+def test_shuffle_reaches_everybody() -> None:
+    values = Edge(exchange.Shuffle(), 1, 3).send(NUMBERS[:300]).values()
+    assert min(len(v) for v in values.values()) > 50
+
+
+def test_custom_partitioner_decides() -> None:
+    assert Edge(CUSTOM, 1, 2).send([0, 1, 2, 3]).values() == {0: [0, 2], 1: [1, 3]}
+
+
+@pytest.mark.parametrize("answer", [2, -1, "x", None, 1.0])
+def test_custom_partitioner_out_of_range_is_explained(answer: Any) -> None:
+    distribution = exchange.Custom(shipped(lambda key, n: answer if key == 7 else 0), shipped(identity))
+    with pytest.raises(UserCodeError, match="expected an int from 0 to 1") as caught:
+        Edge(distribution, 1, 2).send([1, 7, 2])
+    assert caught.value.record == "7"
+
+
+# Chunks ------------------------------------------------------------------------------------------------
+
+
+def chunk_sizes(value: Any, count: int, chunk: int = 1024) -> list[int]:
+    edge = Edge(exchange.Forward(), 1, 1, chunk=chunk)
+    for start in range(0, count, 100):
+        edge.send([value] * min(100, count - start))
+    return [len(e.values) for e in edge.flush()[0] if isinstance(e, Chunk)]
+
+
+def test_small_records_fill_chunks_of_the_configured_size() -> None:
+    sizes = chunk_sizes(1, 20_000)
+    assert sizes[0] <= 200
+    assert 1024 <= max(sizes) <= 2048
+
+
+def test_large_records_make_small_chunks() -> None:
+    sizes = chunk_sizes("x" * 100_000, 300)
+    assert max(sizes[2:]) <= 10
+
+
+def test_chunk_size_of_one_record() -> None:
+    edge = Edge(exchange.Forward(), 1, 1, chunk=1)
+    edge.send([1], [2], [3])
+    assert [e.values for e in edge.flush()[0] if isinstance(e, Chunk)] == [[1], [2], [3]]
+
+
+def test_broadcast_does_not_repeat_records_when_chunks_grow() -> None:
+    assert Edge(exchange.Broadcast(), 1, 2).send(NUMBERS).values() == {0: NUMBERS, 1: NUMBERS}
+
+
+# Errors ------------------------------------------------------------------------------------------------
+
+
+def test_unhashable_key_names_the_record_and_the_remedy() -> None:
+    distribution = exchange.KeyGroups(shipped(lambda v: [v]))
+    with pytest.raises(UserCodeError, match=r"a key must be hashable.*tuple") as caught:
+        Edge(distribution, 1, 2).send([5, 6])
+    assert caught.value.record == "5"
+    assert caught.value.operator == "Map, routing to receiving"
+
+
+def test_error_in_the_key_selector_names_record_and_selector() -> None:
+    distribution = exchange.KeyGroups(shipped(lambda v: 1 // v))
+    with pytest.raises(UserCodeError, match="ZeroDivisionError") as caught:
+        Edge(distribution, 1, 2).send([2, 1, 0, 4])
+    assert caught.value.record == "0"
+    assert "lambda at test_router.py" in caught.value.function
+
+
+def test_a_record_that_cannot_be_sent_is_named() -> None:
+    edge = Edge(exchange.Rebalance(), 1, 2)
+    generator = (i for i in ())
+    edge.send([1, 2, 3, generator, 5])
+    with pytest.raises(UserCodeError, match="cannot be sent") as caught:
+        edge.flush()
+    assert "generator object" in caught.value.record
+    assert caught.value.operator == "Map, routing to receiving"
