@@ -17,7 +17,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["install", "is_installed", "main", "run", "uninstall"]
+__all__ = ["OPTION", "install", "is_installed", "main", "run", "uninstall"]
+
+#: Set to ``true`` in the options of a job whose program runs under the alias: its tasks must `install` it, too,
+#: because functions and modules of the program may import ``pyflink`` there.
+OPTION = "firesteel.pyflink-alias"
 
 _ALIAS = "pyflink"
 _PACKAGE = "firesteel"

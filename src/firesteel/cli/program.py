@@ -33,9 +33,9 @@ class Program:
         """Run to the end; job ``options`` reach it as a client's wishes. Raises what the program raises."""
         with _surroundings(self, options):
             if self.pyflink:
-                from firesteel import pyflink_alias
+                from firesteel.pyflink_alias import install
 
-                pyflink_alias.install()
+                install()
             if self.module is not None:
                 runpy.run_module(self.module, run_name="__main__", alter_sys=True)
             else:

@@ -107,9 +107,10 @@ class Jobs(launch.JobObserver):
             self._status_file = None
 
     def wait(self) -> None:
-        """Wait for the jobs that the program left running (``execute_async``); raises their errors."""
-        for client in self._running():
-            client.wait()
+        """Wait for the jobs that the program left running (``execute_async``); raises errors it has not seen."""
+        for client in self._clients:
+            if not (client.is_over() and client.outcome_requested):
+                client.wait()
 
     def cancel(self) -> None:
         """Cancel what still runs, all at once, and wait for it."""
@@ -123,7 +124,7 @@ class Jobs(launch.JobObserver):
                 yield f"job {client.get_job_name()} ({client.get_job_id()}) was cancelled"
 
     def _running(self) -> list[MasterJobClient]:
-        return [client for client in self._clients if not client.get_job_execution_result().done()]
+        return [client for client in self._clients if not client.is_over()]
 
 
 class _Terminated(KeyboardInterrupt):

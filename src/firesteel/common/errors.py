@@ -7,6 +7,8 @@
     │   ├── FunctionNotSerializableError    a function cannot travel to the workers
     │   ├── InvalidKeyError                 a key cannot be hashed the same way everywhere
     │   ├── TypeMismatchError               a value does not fit its declared type
+    │   ├── InvalidFieldError               a field does not exist in the records of a stream
+    │   ├── WrongArgumentError              an argument is not the kind of object the operation needs
     │   ├── InvalidOptionError              an option has an unknown key or a bad value
     │   └── UnsupportedOperationError       the operation does not exist on this kind of stream
     ├── SetupError                        the machine or the session is not ready; fix the installation
@@ -34,6 +36,7 @@ __all__ = [
     "DataLossError",
     "FiresteelError",
     "FunctionNotSerializableError",
+    "InvalidFieldError",
     "InvalidKeyError",
     "InvalidOptionError",
     "JavaMissingError",
@@ -47,6 +50,7 @@ __all__ = [
     "TypeMismatchError",
     "UnsupportedOperationError",
     "UserCodeError",
+    "WrongArgumentError",
     "describe_function",
     "short_repr",
 ]
@@ -123,6 +127,14 @@ class TypeMismatchError(ProgramError, TypeError, ValueError):
         self.index = index
         self.args = (self._text(),)
         return self
+
+
+class InvalidFieldError(ProgramError, ValueError):
+    """A field does not exist in the records of a stream."""
+
+
+class WrongArgumentError(ProgramError, TypeError):
+    """An argument is not the kind of object the operation needs."""
 
 
 class InvalidOptionError(ProgramError, ValueError):

@@ -15,6 +15,7 @@ __all__ = [
     "FLOAT",
     "INTEGER",
     "MEMORY",
+    "PATH_LIST",
     "STRING",
     "STRING_LIST",
     "STRING_MAP",
@@ -186,6 +187,11 @@ def _parse_string_list(value: object) -> list[str]:
     return [str(item).strip() for item in parse_list(value)]
 
 
+def _parse_path_list(value: object) -> list[str]:
+    # Flink separates Python files by commas and everything else by semicolons; people mix them up.
+    return [path.strip() for item in parse_list(value) for path in str(item).split(",") if path.strip()]
+
+
 def _parse_string_map(value: object) -> dict[str, str]:
     if isinstance(value, dict):
         return {str(key): str(item) for key, item in value.items()}
@@ -208,6 +214,7 @@ STRING: OptionType[str] = OptionType("string", str)
 DURATION: OptionType[Duration] = OptionType("duration", parse_duration)
 MEMORY: OptionType[int] = OptionType("memory size", parse_memory)
 STRING_LIST: OptionType[list[str]] = OptionType("list", _parse_string_list)
+PATH_LIST: OptionType[list[str]] = OptionType("list of paths", _parse_path_list)
 STRING_MAP: OptionType[dict[str, str]] = OptionType("map", _parse_string_map)
 
 

@@ -21,6 +21,7 @@ from firesteel.common.option_types import (
     FLOAT,
     INTEGER,
     MEMORY,
+    PATH_LIST,
     STRING,
     STRING_LIST,
     STRING_MAP,
@@ -314,9 +315,9 @@ EXPONENTIAL_ATTEMPTS = _optional(
 
 # Python.
 
-PYTHON_FILES = _optional("python.files", STRING_LIST, "Python files, packages or archives for the workers.")
+PYTHON_FILES = _optional("python.files", PATH_LIST, "Python files, packages or archives for the workers.")
 PYTHON_REQUIREMENTS = _optional("python.requirements", STRING, "requirements.txt to install on the workers.")
-PYTHON_ARCHIVES = _optional("python.archives", STRING_LIST, "Archives to unpack on the workers.")
+PYTHON_ARCHIVES = _optional("python.archives", PATH_LIST, "Archives to unpack on the workers.")
 PYTHON_EXECUTABLE = _optional("python.executable", STRING, "Python interpreter of the workers.")
 PYTHON_CLIENT_EXECUTABLE = _optional("python.client.executable", STRING, "Python interpreter of the client.")
 PYTHON_EXECUTION_MODE = _optional(
@@ -369,6 +370,7 @@ CANCEL_GRACE = _required(
     _s(2),
     "How long a cancelled task may take to close before it is killed.",
 )
+SIMULATOR_SEED = _required("firesteel.simulator.seed", INTEGER, 0, "What the simulator draws its order from.")
 METRICS_INTERVAL = _required(
     "firesteel.metrics.interval", DURATION, _ms(500), "How often tasks report their metrics."
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firesteel.common.errors import UnsupportedOperationError
 from firesteel.common.typeinfo import TypeInformation, Types
 
 
@@ -22,7 +21,7 @@ class OutputTag:
         self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None
     ) -> None:
         if not tag_id:
-            raise UnsupportedOperationError("a side output needs a name: OutputTag('late-data')")
+            raise ValueError("a side output needs a name: OutputTag('late-data')")
         self.tag_id = tag_id
         self.type_info = _as_type(type_info)
 

@@ -13,7 +13,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from firesteel.common.errors import ProgramError
+from firesteel.common.errors import InvalidFieldError
 from firesteel.common.typeinfo import (
     BasicArrayTypeInfo,
     ListTypeInfo,
@@ -32,10 +32,6 @@ __all__ = ["Field", "InvalidFieldError", "getter", "position_in_name", "read_nam
 #: Expressions that mean the whole record (Java's and Scala's wildcard).
 WHOLE = ("*", "_")
 _LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
-
-
-class InvalidFieldError(ProgramError, ValueError):
-    """A field does not exist in the records of a stream."""
 
 
 class Field(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC
 from enum import Enum
-from urllib.parse import urlparse
 
 from firesteel.common.errors import ProgramError, short_repr
 
@@ -110,6 +109,8 @@ def _local_path(path: str) -> str:
         if not path.startswith("/"):
             raise ProgramError(f"state must be kept under an absolute path, got {path!r}")
         return path
+    from urllib.parse import urlparse  # imported late: few programs need it
+
     parts = urlparse(path)
     if parts.scheme != "file":
         raise ProgramError(f"state must be kept on a local disk, got {path!r}")

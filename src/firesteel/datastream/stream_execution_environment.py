@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["StreamExecutionEnvironment"]
 
 _DEFAULT_JOB_NAME = "Firesteel Streaming Job"
-#: Tells the tasks that `import pyflink` means Firesteel in this program.
-ALIAS_OPTION = "firesteel.pyflink-alias"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings):
@@ -248,7 +246,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         configuration = Configuration(self._configuration)
         configuration.set(options.PARALLELISM_DEFAULT, self.get_parallelism())
         if pyflink_alias.is_installed():
-            configuration.set_string(ALIAS_OPTION, "true")
+            configuration.set_string(pyflink_alias.OPTION, "true")
         return configuration
 
     def get_execution_plan(self) -> str:

@@ -6,15 +6,11 @@ import inspect
 import types
 from typing import Any
 
-from firesteel.common.errors import ProgramError, describe_function, short_repr
+from firesteel.common.errors import WrongArgumentError, describe_function, short_repr
 from firesteel.contracts.functions import Function
 from firesteel.plan.shipped import Shipped
 
 __all__ = ["WrongArgumentError", "ship_callable", "ship_function", "wrong_argument"]
-
-
-class WrongArgumentError(ProgramError, TypeError):
-    """An argument is not the kind of object the operation needs."""
 
 
 def wrong_argument(used_by: str, expected: str, got: object, remedy: str = "") -> WrongArgumentError:

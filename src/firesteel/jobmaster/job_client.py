@@ -10,7 +10,6 @@ from firesteel.common.errors import FiresteelError
 from firesteel.common.job_client import JobClient
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
-from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.statistics import JobStatistics
 
@@ -24,6 +23,8 @@ class MasterJobClient(JobClient):
 
     def __init__(self, master: JobMaster) -> None:
         self._master = master
+        #: Whether somebody has asked how the job ended.
+        self.outcome_requested = False
 
     def get_job_id(self) -> JobID:
         """The job's id."""
@@ -46,6 +47,7 @@ class MasterJobClient(JobClient):
 
     def get_job_execution_result(self) -> CompletableFuture:
         """The result when the job has finished, or the error that ended it."""
+        self.outcome_requested = True
         return CompletableFuture(self._master.result)
 
     def cancel(self) -> CompletableFuture:
@@ -71,25 +73,32 @@ class MasterJobClient(JobClient):
         """Savepoints do not exist yet."""
         raise NotImplementedError("savepoints do not exist yet")
 
+    def is_over(self) -> bool:
+        """Whether the job has ended, in whatever way."""
+        return self._master.result.done()
+
     def statistics(self) -> JobStatistics:
         """Records in and out of every operator, as the tasks last reported them."""
         return self._master.statistics()
 
     def collect_results(self, collect_id: str) -> Iterator[Any]:
         """The records of a collecting sink while the job runs; raises what the job fails with."""
+        self.outcome_requested = True
         return self._master.collected_records(collect_id)
 
     def wait(self) -> JobExecutionResult:
         """Wait for the end. Ctrl-C cancels the job, waits until it is over, and goes on as KeyboardInterrupt."""
+        self.outcome_requested = True
         return self._interruptible(self._outcome)
 
     def wait_until_deployed(self) -> None:
         """Wait until the engine has taken the job; raises the reason when it does not."""
         self._interruptible(self._master.deployed.wait)
-        if self._master.result.done() and self._master.status is JobStatus.FAILED:
+        if not self._master.taken:
             self._outcome()
 
     def _outcome(self) -> JobExecutionResult:
+        self._master.over.wait()
         error = self._master.result.exception()
         self._master.join(_JOIN_SECONDS)
         if error is None:
@@ -104,5 +113,5 @@ class MasterJobClient(JobClient):
             return wait()
         except KeyboardInterrupt:
             self._master.cancel()
-            self._master.result.exception()  # a second Ctrl-C leaves here, without waiting
+            self._master.over.wait()  # a second Ctrl-C leaves here, without waiting
             raise

@@ -17,6 +17,7 @@ from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner
 from firesteel.jobmaster.collect_buffer import CollectBuffer
+from firesteel.jobmaster.gate import Gate
 from firesteel.jobmaster.job_lifecycle import (
     CancelRequested,
     ChangeStatus,
@@ -58,11 +59,14 @@ class JobMaster:
     ) -> None:
         self.job_id = job_id or JobID()
         self.name = plan.name
-        #: Completed when the job is over and nothing of it is left.
+        #: Completed when the job is over and nothing of it is left; `over` is opened then.
         self.result: Future[JobExecutionResult] = Future()
         self.result.set_running_or_notify_cancel()  # whoever gives up waiting must not end it for the others
-        #: Set when the engine has taken the job, or refused it.
-        self.deployed = threading.Event()
+        self.over = Gate()
+        #: Opened when the engine has taken the job, or the job is over.
+        self.deployed = Gate()
+        #: Whether the engine has taken the job; final when `deployed` is open.
+        self.taken = False
         self._plan = plan
         self._executor = executor
         self._listeners = listeners
@@ -165,10 +169,12 @@ class JobMaster:
         deployment = Deployment(str(self.job_id), attempt, self._plan)
         post = self._mailbox.put
         self._attempt_master = AttemptMaster(deployment, post, self._reports, self._collect_buffer)
-        self._runner = AttemptRunner(
-            self._executor, deployment, self._attempt_master, post, self.deployed.set
-        )
+        self._runner = AttemptRunner(self._executor, deployment, self._attempt_master, post, self._on_taken)
         self._runner.start()
+
+    def _on_taken(self) -> None:
+        self.taken = True
+        self.deployed.open()
 
     def _kill(self) -> None:
         if self._runner is not None:
@@ -201,7 +207,8 @@ class JobMaster:
             self.result.set_exception(reason)
         else:
             self.result.set_result(result)
-        self.deployed.set()
+        self.over.open()
+        self.deployed.open()
 
     def _release(self, finished: bool) -> None:
         if finished:

@@ -137,9 +137,7 @@ def _of_other(key: Any) -> int:
         return sum(map(_digest, key)) & _MASK
     if dataclasses.is_dataclass(key) and _has_value(key):
         return _of_parts([getattr(key, field.name) for field in dataclasses.fields(key) if field.compare], 9)
-    if type(key).__module__ == "numpy" and isinstance(
-        key == 1, type(key)
-    ):  # numpy's bool, which is no Number
+    if type(key).__module__ == "numpy" and type(key).__name__ in ("bool", "bool_"):  # which is no Number
         return _of_number(bool(key))
     raise _refused(key, f"a {type(key).__name__} has no hash that is the same in every process")
 

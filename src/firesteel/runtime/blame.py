@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from firesteel.common.errors import (
     FiresteelError,
+    InvalidKeyError,
     JobExecutionError,
     TypeMismatchError,
     UserCodeError,
@@ -56,6 +57,23 @@ def failing_record(values: Sequence[Any], cursor: Iterator[Any] | None) -> Any:
 def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
     """The record whose conversion to its declared type failed."""
     return NO_RECORD if error.index is None else values[error.index]
+
+
+def is_unhashable(error: Exception) -> bool:
+    """Whether something was used as a key of a dictionary that cannot be one."""
+    return isinstance(error, TypeError) and "unhashable" in str(error)
+
+
+def explain_key(error: Exception, record: Any, key_of: Callable[[Any], Any]) -> Exception:
+    """What an unhashable key means, in words; ``error`` itself when the key is not to blame."""
+    try:
+        hash(key_of(record))
+    except TypeError as found:
+        return InvalidKeyError(
+            f"a key must be hashable, and this record's is not ({found}); return a tuple instead of a list, or "
+            "the parts of the object that identify it"
+        )
+    return error
 
 
 def _reason(error: Exception) -> str:

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from firesteel.common.errors import TypeMismatchError
+from firesteel.common.errors import JobExecutionError, TypeMismatchError
 from firesteel.plan.messages import OperatorStatistics
-from firesteel.runtime.blame import NO_RECORD, Blame, failing_record, mismatched_record
+from firesteel.plan.shipped import Shipped
+from firesteel.runtime.blame import (
+    NO_RECORD,
+    Blame,
+    explain_key,
+    failing_record,
+    is_unhashable,
+    mismatched_record,
+)
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
+from firesteel.runtime.user_function import UserFunction
 
 Converter = Callable[[list[Any]], list[Any]]
 
@@ -86,12 +95,20 @@ class ChainOutput:
 class ChainLink:
     """An operator in its place in the chain; also the receiver of its (first) input."""
 
-    def __init__(self, operator_id: str, operator: Operator, output: ChainOutput, blame: Blame) -> None:
+    def __init__(
+        self,
+        operator_id: str,
+        operator: Operator,
+        output: ChainOutput,
+        blame: Blame,
+        key_selectors: Sequence[Shipped | None] = (),
+    ) -> None:
         self.operator = operator
         self.output = output
         self.records_in = 0
         self._id = operator_id
         self._blame = blame
+        self._key_selectors = key_selectors
         output.blame = blame
         self._opened = False
 
@@ -105,16 +122,28 @@ class ChainLink:
         self.records_in += len(values)
         try:
             self.operator.process(values, timestamps)
+        except JobExecutionError:  # explained further down the chain
+            raise
         except Exception as error:
-            raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
+            raise self._failure(error, values, 0) from error
 
     def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the second input."""
         self.records_in += len(values)
         try:
             self.operator.process_second(values, timestamps)
+        except JobExecutionError:
+            raise
         except Exception as error:
-            raise self._blame.error(error, failing_record(values, self.operator.cursor)) from error
+            raise self._failure(error, values, 1) from error
+
+    def _failure(self, error: Exception, values: list[Any], index: int) -> JobExecutionError:
+        """The error to end the job with, for a batch of input ``index``."""
+        record = failing_record(values, self.operator.cursor)
+        selector = self._key_selectors[index] if index < len(self._key_selectors) else None
+        if selector is not None and record is not NO_RECORD and is_unhashable(error):
+            error = explain_key(error, record, UserFunction(selector).method("get_key"))
+        return self._blame.error(error, record)
 
     def watermark(self, timestamp: int) -> None:
         """Event time advanced."""
@@ -150,5 +179,7 @@ class ChainLink:
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
+        except JobExecutionError:
+            raise
         except Exception as error:
             raise self._blame.error(error, NO_RECORD) from error

@@ -12,11 +12,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from firesteel.common.errors import InvalidKeyError, JobExecutionError, ProgramError, short_repr
+from firesteel.common.errors import JobExecutionError, ProgramError, short_repr
 from firesteel.plan.exchange import Broadcast, Custom, Distribution, Global, KeyGroups, Shuffle
 from firesteel.plan.job_plan import EdgePlan, JobPlan
 from firesteel.plan.key_groups import KeyPlacement
-from firesteel.runtime.blame import Blame, failing_record
+from firesteel.runtime.blame import Blame, explain_key, failing_record, is_unhashable
 from firesteel.runtime.elements import END_OF_INPUT, Element, StreamStatus, Watermark
 from firesteel.runtime.operator import Timestamps
 from firesteel.runtime.outbox import Outbox
@@ -249,8 +249,13 @@ class KeyedRouter(Router):
                 _append_all(self.channels.values, targets, values)
                 _append_all(self.channels.timestamps, targets, timestamps)
         except Exception as error:
-            raise self._blame.error(_explained(error), failing_record(values, cursor)) from error
+            raise self._failure(error, failing_record(values, cursor)) from error
         self.channels.write_full()
+
+    def _failure(self, error: Exception, record: Any) -> JobExecutionError:
+        if is_unhashable(error):
+            error = explain_key(error, record, self._key_of)
+        return self._blame.error(error, record)
 
 
 class _AppendByKey(dict[Any, Callable[[Any], None]]):
@@ -272,16 +277,6 @@ def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: lis
     appends = {target: buffer.append for target, buffer in buffers.items()}
     for target, item in zip(targets, items, strict=True):
         appends[target](item)
-
-
-def _explained(error: Exception) -> Exception:
-    """What an unhashable key means, in words."""
-    if not isinstance(error, TypeError) or "unhashable" not in str(error):
-        return error
-    return InvalidKeyError(
-        f"a key must be hashable, and this record's is not ({error}); return a tuple instead of a list, or the "
-        "parts of the object that identify it"
-    )
 
 
 def create_router(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from firesteel.common.errors import ProgramError
 from firesteel.contracts.functions import Function
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.plan.shipped import Shipped
@@ -15,7 +16,7 @@ class UserFunction:
 
     def __init__(self, shipped: Shipped) -> None:
         self.description = shipped.description
-        self.instance: Any = shipped.load()
+        self.instance: Any = _loaded(shipped)
         self._opened = False
         self._overrides: dict[str, Callable[..., Any]] = {}
 
@@ -30,7 +31,8 @@ class UserFunction:
         found = getattr(self.instance, name, None)
         if isinstance(self.instance, Function) or (found is not None and not callable(self.instance)):
             assert callable(found), f"{self.description} has no method {name}"
-            return found
+            call: Callable[..., Any] = found
+            return call
         return self.instance  # type: ignore[no-any-return]
 
     @property
@@ -49,3 +51,13 @@ class UserFunction:
         if self._opened and isinstance(self.instance, Function):
             self._opened = False
             self.instance.close()
+
+
+def _loaded(shipped: Shipped) -> Any:
+    try:
+        return shipped.load()
+    except Exception as error:
+        raise ProgramError(
+            f"{shipped.description} cannot be loaded in this task: {type(error).__name__}: {error}; the modules that "
+            "it needs must be there, too: ship them with env.add_python_file() or install them on the workers"
+        ) from error

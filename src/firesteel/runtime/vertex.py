@@ -176,7 +176,11 @@ class VertexSubtask:
             self.plan.parallelism,
             "" if user_code is None else user_code.description,
         )
-        link = ChainLink(operator.id, create_operator(operator, state), ChainOutput(main, sides), blame)
+        try:
+            live = create_operator(operator, state)
+        except Exception as error:
+            raise blame.error(error) from error
+        link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, operator.key_selectors)
         self.contexts.append(
             TaskRuntimeContext(
                 operator.name,

@@ -36,6 +36,18 @@ def test_jobs_left_running_are_awaited(program: Programs) -> None:
     assert "ValueError: boom" in result.stderr
 
 
+def test_error_that_the_program_has_dealt_with_is_not_shown_again(program: Programs) -> None:
+    text = """
+        import engine
+        try:
+            engine.execute("fail")
+        except Exception:
+            print("never mind")
+        """
+    result = run(program(text))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "never mind\n", "")
+
+
 def test_failed_job_shows_one_traceback_of_the_users_lines(program: Programs) -> None:
     script = program(
         """

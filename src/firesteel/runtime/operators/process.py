@@ -14,8 +14,9 @@ from firesteel.common.errors import UnsupportedOperationError
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimerService
-from firesteel.runtime.operator import Operator, OperatorContext, Output, Timestamps
+from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.function_operator import FunctionOperator
+from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
 from firesteel.runtime.operators.stateless import expand_all, map_all
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.user_function import UserFunction
@@ -69,7 +70,8 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
         self._timers = timers
         self._state = state
         self.now_at: int | None = None
-        self.side: list[tuple[OutputTag, Any]] = []
+        self.results: list[Any] = []
+        self.asides: list[Aside] = []
 
     def timestamp(self) -> int | None:  # type: ignore[override]
         """Event time of the record in milliseconds, None when it has none."""
@@ -85,9 +87,9 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
             raise UnsupportedOperationError("this stream has no keys: call key_by() before process()")
         return self._state.current_key
 
-    def output(self, tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag, value: Any) -> None:
         """Send a record to a side output."""
-        self.side.append((tag, value))
+        self.asides.append(Aside(len(self.results), output_tag.tag_id, value, self.now_at))
 
     def time_domain(self) -> Any:
         """Which clock fired the timer."""
@@ -127,34 +129,29 @@ class ProcessOperator(FunctionOperator):
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
         self.cursor = cursor = iter(values)
         call, key_of, context = self._calls[index], self._keys[index], self._context
+        context.results, context.asides = [], []
+        stamps: Timestamps = None
         if timestamps is None:
             context.now_at = None
-            results = self._without_time(call, key_of, cursor)
-            stamps: Timestamps = None
+            self._without_time(call, key_of, cursor)
         else:
-            results, stamps = self._with_time(call, key_of, cursor, timestamps)
-        emit_sorted(self.output, results, stamps)
-        if context.side:
-            self._emit_context_side()
+            stamps = self._with_time(call, key_of, cursor, timestamps)
+        emit_sorted(self.output, context.results, stamps, context.asides)
 
-    def _without_time(
-        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]
-    ) -> list[Any]:
+    def _without_time(self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]) -> None:
         context, state = self._context, self._state
-        results: list[Any] = []
-        extend = results.extend
+        extend = context.results.extend
         if key_of is None:
             for value in values:
                 found = call(value, context)
                 if found is not None:
                     extend(found)
-            return results
+            return
         for value in values:
             state.current_key = key_of(value)
             found = call(value, context)
             if found is not None:
                 extend(found)
-        return results
 
     def _with_time(
         self,
@@ -162,7 +159,7 @@ class ProcessOperator(FunctionOperator):
         key_of: KeyOf | None,
         values: Iterator[Any],
         timestamps: list[int | None],
-    ) -> tuple[list[Any], Timestamps]:
+    ) -> Timestamps:
         context, state = self._context, self._state
 
         def one(value: Any) -> Any:
@@ -171,12 +168,7 @@ class ProcessOperator(FunctionOperator):
                 state.current_key = key_of(value)
             return call(value, context)
 
-        return expand_all(one, values, timestamps)
-
-    def _emit_context_side(self) -> None:
-        side, self._context.side = self._context.side, []
-        for tag, value in side:
-            self.output.emit_side(tag.tag_id, [value], None)
+        return expand_all(one, values, timestamps, context.results)[1]
 
 
 class CoMapOperator(FunctionOperator):
@@ -197,7 +189,8 @@ class CoMapOperator(FunctionOperator):
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
         self.cursor = cursor = iter(values)
         results = map_all(self._calls[index], cursor, len(values))
-        if None in results:
+        # By type, because comparing with None calls the __eq__ of the user's values.
+        if type(None) in set(map(type, results)):
             kept = [i for i, result in enumerate(results) if result is not None]
             results = [results[i] for i in kept]
             timestamps = None if timestamps is None else [timestamps[i] for i in kept]
@@ -244,28 +237,3 @@ def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBack
         return function(value)
 
     return call
-
-
-def emit_sorted(output: Output, results: list[Any], timestamps: Timestamps) -> None:
-    """Send ``tag, value`` results to their side outputs and the rest to the main output."""
-    tagged = [
-        i
-        for i, result in enumerate(results)
-        if type(result) is tuple and result and type(result[0]) is OutputTag
-    ]
-    if not tagged:
-        output.emit(results, timestamps)
-        return
-    _emit_tagged(output, results, timestamps, tagged)
-    drop = set(tagged)
-    kept = [i for i in range(len(results)) if i not in drop]
-    output.emit([results[i] for i in kept], None if timestamps is None else [timestamps[i] for i in kept])
-
-
-def _emit_tagged(output: Output, results: list[Any], timestamps: Timestamps, tagged: list[int]) -> None:
-    by_tag: dict[str, list[int]] = {}
-    for i in tagged:
-        by_tag.setdefault(results[i][0].tag_id, []).append(i)
-    for tag_id, indexes in by_tag.items():
-        stamps = None if timestamps is None else [timestamps[i] for i in indexes]
-        output.emit_side(tag_id, [results[i][1] for i in indexes], stamps)

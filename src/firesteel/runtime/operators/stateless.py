@@ -65,10 +65,16 @@ def map_all(function: Callable[[Any], Any], values: Iterable[Any], count: int) -
 
 
 def expand_all(
-    function: Callable[[Any], Any], values: Iterable[Any], timestamps: Timestamps
+    function: Callable[[Any], Any],
+    values: Iterable[Any],
+    timestamps: Timestamps,
+    results: list[Any] | None = None,
 ) -> tuple[list[Any], Timestamps]:
-    """All results of a function that returns an iterable (or None) per value, with the input's timestamps."""
-    results: list[Any] = []
+    """All results of a function that returns an iterable (or None) per value, with the input's timestamps.
+
+    They are gathered in ``results``, when it is given.
+    """
+    results = [] if results is None else results
     extend = results.extend
     if timestamps is None:
         for value in values:

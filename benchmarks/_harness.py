@@ -1,0 +1,220 @@
+"""What all benchmarks share: arguments, medians, tables, CPU accounting, and the streams they measure.
+
+A benchmark prints ratios of two things measured in the same run, because machines differ and shared ones
+are noisy. It repeats, alternates the two sides and reports medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+
+ROOT = Path(__file__).resolve().parents[1]
+PARALLELISM = 2
+
+
+# Arguments and output --------------------------------------------------------------------------------
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """The arguments every benchmark has."""
+    found = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    found.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions: a smoke test")
+    return found
+
+
+def headline(question: str) -> None:
+    """Say what is asked, where and when."""
+    print(question)
+    print(environment_line(), flush=True)
+
+
+def environment_line() -> str:
+    """Date, machine, versions and how busy the machine is."""
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return (
+        f"{datetime.now():%Y-%m-%d %H:%M}, {cores()} cores ({platform.machine()}, {platform.system()}), "
+        f"Python {platform.python_version()}, Spark {_spark_version()}, load average {load}"
+    )
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _spark_version() -> str:
+    from importlib.metadata import version
+
+    return version("pyspark")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print columns, the first one to the left and the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    print()
+    for row in [header, ["-" * width for width in widths], *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip(), flush=True)
+    print(flush=True)
+
+
+def note(text: str) -> None:
+    """Say what is going on, apart from the results."""
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def rate_text(per_second: float) -> str:
+    """Records per second, for a table."""
+    return f"{per_second:,.0f}/s"
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with as many digits as mean something."""
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
+
+
+def at_least(value: float, target: float) -> str:
+    """Whether a target holds that wants much."""
+    return f"{'holds' if value >= target else 'MISSED'} (>= {target:g})"
+
+
+def at_most(value: float, target: float, unit: str = "") -> str:
+    """Whether a target holds that wants little."""
+    return f"{'holds' if value <= target else 'MISSED'} (<= {target:g}{unit})"
+
+
+median = statistics.median
+
+
+def spread(values: Sequence[float]) -> str:
+    """Smallest and largest of the repetitions, to show how noisy they were."""
+    return f"{min(values):.2f}-{max(values):.2f}"
+
+
+def percentile(ordered: Sequence[float], fraction: float) -> float:
+    """The value below which ``fraction`` of the ordered values lie."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]
+
+
+# Time and CPU ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Cost:
+    """What something took: wall seconds, and CPU seconds of this process and all it started."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu)
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Measures its body; on machines without /proc the CPU time stays 0."""
+    cost = Cost()
+    cpu, wall = tree_cpu_seconds(), time.perf_counter()
+    yield cost
+    cost.wall, cost.cpu = time.perf_counter() - wall, tree_cpu_seconds() - cpu
+
+
+def tree_cpu_seconds() -> float:
+    """CPU seconds of this process, its descendants, and those of them that have ended."""
+    processes = dict(_processes())
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in processes.items():
+        children.setdefault(parent, []).append(pid)
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        total += processes.get(pid, (0, 0.0))[1]
+    return total
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
+    """Every process: (id, (parent, CPU seconds with those of ended children))."""
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        yield int(path.parent.name), (int(fields[1]), sum(map(int, fields[11:15])) / tick)
+
+
+def slope(run: Callable[[int], Any], small: int, large: int) -> Cost:
+    """Cost per record without what every job costs once: the difference between two sizes."""
+    with measured() as first:
+        run(small)
+    with measured() as second:
+        run(large)
+    difference = second - first
+    return Cost(difference.wall / (large - small), difference.cpu / (large - small))
+
+
+# Streams ---------------------------------------------------------------------------------------------
+
+
+class CyclingSource(Source):
+    """Emits ``count`` records in all, over and over the same pre-built list: nearly free.
+
+    ``make`` builds the list inside the task, from the subtask's number.
+    """
+
+    def __init__(self, make: Callable[[int], list[Any]], count: int) -> None:
+        self.make = make
+        self.count = count
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        """The reader of one subtask's share."""
+        return _CyclingReader(self.make(context.subtask), self.count // context.parallelism)
+
+
+class _CyclingReader(SourceReader):
+    def __init__(self, records: list[Any], count: int) -> None:
+        self._records = records
+        self._left = count
+        self._position = 0
+
+    def poll(self, limit: int) -> Polled:
+        """A slice of the list."""
+        start = self._position
+        values = self._records[start : start + min(limit, self._left)]
+        self._position = (start + len(values)) % len(self._records)
+        self._left -= len(values)
+        return Polled(values, ended=self._left <= 0)
+
+    def stop(self) -> None:
+        """Leave out the rest."""
+        self._left = 0
+
+
+def environment(parallelism: int = PARALLELISM) -> Any:
+    """A Firesteel environment; all of one process share a warm Spark."""
+    from firesteel.datastream import StreamExecutionEnvironment
+
+    return StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+
+
+def cycling(env: Any, make: Callable[[int], list[Any]], count: int) -> Any:
+    """A stream from a `CyclingSource`."""
+    from firesteel.common import WatermarkStrategy
+
+    return env.from_source(CyclingSource(make, count), WatermarkStrategy.no_watermarks(), "cycle")

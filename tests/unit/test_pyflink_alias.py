@@ -1,0 +1,127 @@
+import importlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import firesteel
+import firesteel.datastream
+from firesteel import pyflink_alias
+
+
+@pytest.fixture
+def alias():
+    pyflink_alias.install()
+    yield pyflink_alias
+    pyflink_alias.uninstall()
+
+
+def run_python(*arguments, cwd=None):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+def test_modules_are_the_very_same(alias):
+    import pyflink
+    import pyflink.common
+    import pyflink.datastream.functions
+    from pyflink.common.typeinfo import Types
+    from pyflink.datastream import StreamExecutionEnvironment
+
+    assert pyflink is firesteel
+    assert pyflink.datastream is firesteel.datastream
+    assert StreamExecutionEnvironment is firesteel.datastream.StreamExecutionEnvironment
+    assert Types is importlib.import_module("firesteel.common.typeinfo").Types
+
+
+def test_modules_keep_their_own_identity(alias):
+    module = importlib.import_module("pyflink.datastream.state")
+    assert module.__name__ == "firesteel.datastream.state"
+    assert module.__spec__.name == "firesteel.datastream.state"
+    assert sys.modules["firesteel.datastream.state"] is module
+
+
+def test_submodules_imported_from_their_package(alias):
+    from pyflink.datastream import output_tag
+
+    assert output_tag is sys.modules["firesteel.datastream.output_tag"]
+
+
+def test_the_table_api_is_missed_with_a_sentence(alias):
+    with pytest.raises(ModuleNotFoundError, match="the Table API is not part of Firesteel yet"):
+        importlib.import_module("pyflink.table")
+    with pytest.raises(ModuleNotFoundError, match="the Table API") as caught:
+        importlib.import_module("pyflink.table.expressions")
+    assert caught.value.name == "pyflink.table"
+
+
+def test_other_modules_are_missed_by_name(alias):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"no module named 'pyflink.nothing': Firesteel does not have it"
+    ):
+        importlib.import_module("pyflink.nothing")
+
+
+def test_other_packages_are_not_touched(alias):
+    assert alias._finder.find_spec("json") is None
+
+
+def test_installing_twice_is_installing_once(alias):
+    alias.install()
+    assert sys.meta_path.count(alias._finder) == 1
+    assert alias.is_installed()
+
+
+def test_uninstalled_alias_is_gone(alias):
+    importlib.import_module("pyflink.common")
+    alias.uninstall()
+    assert not alias.is_installed()
+    assert not [name for name in sys.modules if name.startswith("pyflink")]
+
+
+def test_another_pyflink_that_was_imported_before_is_an_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyflink", object())
+    with pytest.raises(ImportError, match="already been imported"):
+        pyflink_alias.install()
+
+
+def test_a_program_runs_as_main_with_its_arguments_and_directory(tmp_path):
+    (tmp_path / "helper.py").write_text("VALUE = 42\n")
+    job = tmp_path / "job.py"
+    job.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            import cloudpickle, pickle
+            import helper
+            from pyflink.datastream import MapFunction, StreamExecutionEnvironment
+
+            class Add(MapFunction):
+                def map(self, value):
+                    return value + helper.VALUE
+
+            def by_value(thing):
+                return b"Add" in cloudpickle.dumps(thing) and thing.__class__.__module__ == "__main__"
+
+            if __name__ == "__main__":
+                env = StreamExecutionEnvironment.get_execution_environment()
+                env.from_collection([1]).map(Add()).print()
+                print(sys.argv[1:], by_value(Add()), sys.modules["__main__"].Add is Add)
+            """
+        )
+    )
+    result = run_python("-m", "firesteel.pyflink_alias", str(job), "--x", "1")
+    assert result.stderr == ""
+    assert result.stdout.strip() == "['--x', '1'] True True"
+
+
+def test_a_missing_program_and_missing_arguments_are_explained():
+    assert "there is no program" in run_python("-m", "firesteel.pyflink_alias", "/nowhere/job.py").stderr
+    assert "usage:" in run_python("-m", "firesteel.pyflink_alias").stderr
+
+
+def test_tasks_are_told_that_the_alias_is_installed(alias):
+    env = firesteel.datastream.StreamExecutionEnvironment.get_execution_environment()
+    assert env._job_configuration().get_string("firesteel.pyflink-alias", "") == "true"
+    alias.uninstall()
+    assert not env._job_configuration().contains_key("firesteel.pyflink-alias")
