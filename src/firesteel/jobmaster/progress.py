@@ -106,10 +106,15 @@ def rate_lines(before: JobStatistics, after: JobStatistics, seconds: float, widt
 
 def _line(old: OperatorTotals, new: OperatorTotals, seconds: float) -> str:
     name = new.name if len(new.name) <= _NAME_WIDTH else new.name[: _NAME_WIDTH - 1] + "…"
-    into = (new.records_in - old.records_in) / seconds
-    out = (new.records_out - old.records_out) / seconds
-    total = max(new.records_in, new.records_out)
-    return f"  {name:<{_NAME_WIDTH}} {short(into):>7}/s in {short(out):>7}/s out {short(total):>8} in all"
+    into = _rate(new.records_in - old.records_in, new.records_in, seconds, "in")
+    out = _rate(new.records_out - old.records_out, new.records_out, seconds, "out")
+    total = short(max(new.records_in, new.records_out))
+    return f"  {name:<{_NAME_WIDTH}} {into:>12} {out:>13} {total:>8} in all"
+
+
+def _rate(records: int, total: int, seconds: float, direction: str) -> str:
+    # Nothing at all: a source has no input, a sink no output.
+    return f"{short(records / seconds)}/s {direction}" if total else ""
 
 
 def short(number: float) -> str:

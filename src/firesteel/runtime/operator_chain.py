@@ -166,6 +166,11 @@ class ChainLink:
             self.output.end()
         return produced
 
+    def stop(self) -> None:
+        """Let a source end as if its input had ended."""
+        source: Any = self.operator
+        self._guarded(source.stop)
+
     def close(self) -> None:
         """Close the operator, once, and only when it was opened."""
         if self._opened:

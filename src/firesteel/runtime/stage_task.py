@@ -53,7 +53,10 @@ class StageTask:
             for vertex in self._vertices
             for channel in vertex.channels
         }
-        self._buffer_timeout = _seconds(min((v.plan.buffer_timeout_ms for v in self._vertices), default=100))
+        # A vertex without buffer timeout sends only full chunks, whatever its neighbours do.
+        self._flushing = [vertex for vertex in self._vertices if vertex.plan.buffer_timeout_ms >= 0]
+        timeouts = [vertex.plan.buffer_timeout_ms / 1000 for vertex in self._flushing]
+        self._buffer_timeout = min(timeouts, default=math.inf)
         self._flushed_at = 0.0
 
     @property
@@ -82,8 +85,7 @@ class StageTask:
     def stop_sources(self) -> None:
         """End all sources as if their input had ended."""
         for vertex in self._sources:
-            assert vertex.source is not None
-            vertex.source.stop()
+            vertex.head.stop()
 
     def close(self) -> list[Exception]:
         """Close all operators; returns what went wrong in that."""
@@ -108,7 +110,7 @@ class StageTask:
             return
         header = read_header(payload)
         channel = self._channels.get((header.edge, header.sender))
-        if channel is None:
+        if channel is None or channel.vertex.subtask != header.target:
             self._relay(header, payload)
             return
         channel.check(header.sequence)
@@ -161,11 +163,9 @@ class StageTask:
         When the task is idle, or the buffer timeout is over, partly filled chunks leave too: an idle
         pipeline answers at once, a busy one sends big chunks.
         """
-        if self._buffer_timeout < 0:  # chunks leave only when they are full
-            return self._outbox.take(flush=idle)
         flush = idle or self._timed_out()
         if flush:
-            for vertex in self._vertices:
+            for vertex in self._flushing:
                 vertex.flush()
         return self._outbox.take(flush=flush)
 
@@ -205,7 +205,3 @@ class StageTask:
             for edge in self._plan.edges_from(vertex.id)
         }
         return VertexSubtask(self._plan, vertex, subtask, routers, self._services)
-
-
-def _seconds(milliseconds: int) -> float:
-    return milliseconds / 1000

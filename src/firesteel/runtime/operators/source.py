@@ -83,9 +83,11 @@ class SourceOperator(Operator):
 
     def close(self) -> None:
         """Close the reader and, when the source is one, the user's function."""
-        if self._reader is not None:
-            self._reader.close()
-        self._function.close()
+        try:
+            if self._reader is not None:
+                self._reader.close()
+        finally:
+            self._function.close()
 
     def _set_idle(self, idle: bool) -> None:
         if idle != self._idle:

@@ -1,0 +1,30 @@
+"""Flush rows: exactly one for each receiver whose last payload is not yet followed by anything."""
+
+from __future__ import annotations
+
+from firesteel.runtime.outbox import FLUSH, Outbox
+
+
+def test_rows_leave_once_and_in_order() -> None:
+    outbox = Outbox()
+    outbox.add(1, b"a")
+    outbox.add(0, b"b")
+    assert len(outbox) == 2
+    assert outbox.take(flush=False) == [(1, b"a"), (0, b"b")]
+    assert outbox.take(flush=False) == []
+
+
+def test_flush_rows_follow_the_last_payload_of_each_receiver() -> None:
+    outbox = Outbox()
+    for payload in (b"a", b"b"):
+        outbox.add(2, payload)
+    outbox.add(0, b"c")
+    assert outbox.take(flush=True) == [(2, b"a"), (2, b"b"), (0, b"c"), (0, FLUSH), (2, FLUSH)]
+
+
+def test_payloads_sent_earlier_without_a_flush_are_pushed_later_and_only_once() -> None:
+    outbox = Outbox()
+    outbox.add(3, b"a")
+    outbox.take(flush=False)
+    assert outbox.take(flush=True) == [(3, FLUSH)]
+    assert outbox.take(flush=True) == []
