@@ -73,7 +73,7 @@ class TaskCancelled:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """The task cannot go on. ``exception`` is the pickled `JobExecutionError` that says why."""
+    """The task cannot go on. ``exception`` says why, packed and unpacked by `plan.task_failure`."""
 
     exception: bytes
     summary: str

@@ -32,7 +32,7 @@ def test_rates_are_records_per_second_by_operator() -> None:
     before = statistics(("Source", 0, 1_000), ("A name that is much too long for a terminal", 1_000, 10))
     after = statistics(("Source", 0, 5_000), ("A name that is much too long for a terminal", 2_001_000, 30))
     assert rate_lines(before, after, 2.0, 120) == [
-        "  Source                                         2.0 k/s out    5.0 k in all",
+        "  Source                                          2.0 k/s out    5.0 k in all",
         "  A name that is much too long fo…   1.0 M/s in      10/s out    2.0 M in all",
     ]
 
