@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from firesteel.plan.operator_specs import RuntimeMode
@@ -32,6 +32,7 @@ def test_batch_gives_what_the_model_gives(program: Program, seed: int) -> None:
     check_results(program, result.collected, RuntimeMode.BATCH)
 
 
+@settings(max_examples=max(10, settings().max_examples // 10))
 @given(program=programs(max_operators=4), seed=SEEDS)
 def test_the_same_seed_gives_the_same_run(program: Program, seed: int) -> None:
     assume(small_enough(program, RuntimeMode.STREAMING))

@@ -105,7 +105,7 @@ class ChannelWriter:
     def _encode(self, values: list[Any], timestamps: Timestamps) -> tuple[int, bytes]:
         try:
             kind, body = encode_chunk_body(values, timestamps)
-        except Exception as error:  # noqa: BLE001 - whatever the __reduce__ of a user's class raises
+        except Exception as error:
             raise self._unsendable(values) from error
         per_record = max(1, len(body) // len(values))
         self._limit = max(1, min(self._max_records, _CHUNK_BYTES // per_record))

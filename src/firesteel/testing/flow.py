@@ -40,7 +40,9 @@ class Flow:
 
     # Sources and sinks --------------------------------------------------------------------------------
 
-    def source(self, source: Source | Sequence[Any], timestamps: Sequence[int] | None = None, **more: Any) -> int:
+    def source(
+        self, source: Source | Sequence[Any], timestamps: Sequence[int] | None = None, **more: Any
+    ) -> int:
         """Read a source, or a list by one subtask."""
         if not isinstance(source, Source):
             source = CollectionSource(source, timestamps)
@@ -88,7 +90,9 @@ class Flow:
         """Add a keyed reduce."""
         return self._function("Reduce", specs.ReduceSpec, stream, function, key=key, **more)
 
-    def connect(self, kind: type[specs.OperatorSpec], first: int, second: int, function: Any, **more: Any) -> int:
+    def connect(
+        self, kind: type[specs.OperatorSpec], first: int, second: int, function: Any, **more: Any
+    ) -> int:
         """Add an operator with two inputs: ``kind`` is its spec's class, ``keys`` two key selectors."""
         keys = [Shipped.of(key, "key_by") for key in more.pop("keys", ())]
         ways: list[Distribution] = [KeyGroups(key) for key in keys] or [more.pop("by", _AUTO)] * 2

@@ -147,4 +147,6 @@ class TaskHarness:
     def elements(self, idle: bool = True) -> list[tuple[int, Header, Element]]:
         """What leaves the task now: receiving task, header and element, without flush rows."""
         rows = [(row, payload) for row, payload in self.task.take(idle) if payload]
-        return [(row, read_header(payload), decode(read_header(payload).kind, payload)) for row, payload in rows]
+        return [
+            (row, read_header(payload), decode(read_header(payload).kind, payload)) for row, payload in rows
+        ]

@@ -102,7 +102,9 @@ def _counts(plan: JobPlan, reports: list[TaskReport]) -> dict[str, OperatorCount
         for entry in report.operators:
             name = names[entry.operator_id]
             old = counts.get(name, OperatorCounts(0, 0))
-            counts[name] = OperatorCounts(old.records_in + entry.records_in, old.records_out + entry.records_out)
+            counts[name] = OperatorCounts(
+                old.records_in + entry.records_in, old.records_out + entry.records_out
+            )
     return counts
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -26,7 +27,6 @@ from firesteel.contracts.functions import (
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.state import ValueStateDescriptor
-from firesteel.common.typeinfo import Types
 
 SIDE = OutputTag("side")
 MODULUS = 997

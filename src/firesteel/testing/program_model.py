@@ -72,7 +72,9 @@ def _operate(step: OperatorStep, outputs: Outputs, mode: RuntimeMode) -> tuple[l
             aside = [v for v in first if functions.goes_aside(v, number)]
             return [v for v in first if not functions.goes_aside(v, number)], aside
         case "co_map":
-            results = [functions.co_mapped(v, number, i) for i, values in enumerate((first, second)) for v in values]
+            results = [
+                functions.co_mapped(v, number, i) for i, values in enumerate((first, second)) for v in values
+            ]
             return [r for r in results if r is not None], []
         case "co_flat_map":
             both = enumerate((first, second))

@@ -96,10 +96,14 @@ class Program:
     @property
     def sinks(self) -> list[Input]:
         """What is collected: outputs that nobody reads, and the extra ones."""
-        read = {(i.step, i.side) for step in self.steps if isinstance(step, OperatorStep) for i in step.all_inputs}
+        read = {
+            (i.step, i.side) for step in self.steps if isinstance(step, OperatorStep) for i in step.all_inputs
+        }
         outputs = [(index, side) for index, step in enumerate(self.steps) for side in self._outputs(step)]
         return [
-            Input(index, side=side) for index, side in outputs if (index, side) not in read or index in self.extra_sinks
+            Input(index, side=side)
+            for index, side in outputs
+            if (index, side) not in read or index in self.extra_sinks
         ]
 
     @staticmethod
@@ -216,7 +220,9 @@ class _ProgramBuilder:
     def _edge(self, source: Input, step: OperatorStep, side: int, key: Shipped | None) -> Edge:
         senders = self._program.steps[source.step].parallelism
         distribution = (
-            exchange.KeyGroups(key) if key is not None else _distribution(source.distribution, senders, step.parallelism)
+            exchange.KeyGroups(key)
+            if key is not None
+            else _distribution(source.distribution, senders, step.parallelism)
         )
         return Edge(self._nodes[source.step], distribution, side, _tag(source))
 
@@ -230,7 +236,8 @@ def _distribution(name: str, senders: int, receivers: int) -> exchange.Distribut
         return exchange.Forward() if senders == receivers else exchange.Rebalance()
     if name == "custom":
         return exchange.Custom(
-            Shipped.of(functions.ByValue(), "partition_custom"), Shipped.of(functions.value_of, "partition_custom")
+            Shipped.of(functions.ByValue(), "partition_custom"),
+            Shipped.of(functions.value_of, "partition_custom"),
         )
     return _DISTRIBUTIONS[name]
 

@@ -26,7 +26,13 @@ class SimulatedServices:
     """What a simulated task sees of the world: simulated time, seeded chance, the job master."""
 
     def __init__(
-        self, deployment: Deployment, task: TaskId, master: Master, clock: ManualClock, seed: int, wake: Callable[[], None]
+        self,
+        deployment: Deployment,
+        task: TaskId,
+        master: Master,
+        clock: ManualClock,
+        seed: int,
+        wake: Callable[[], None],
     ) -> None:
         self.job_id = deployment.job_id
         self.attempt = deployment.attempt
@@ -76,8 +82,10 @@ class SimulatedTask:
         outputs: Sequence[SimulatedChannel],
         services: SimulatedServices,
         master: Master,
+        weight: float = 1.0,
     ) -> None:
         self.id = task
+        self.weight = weight  # how often its turn comes, against others
         self.state = TaskState.NEW
         self._deployment = deployment
         self._inputs = inputs
@@ -87,7 +95,9 @@ class SimulatedTask:
         self._task: StageTask | None = None
         self._leaving: deque[tuple[int, bytes]] = deque()
         self._dirty = False  # something happened since the last time the task was told that it is idle
-        self._fruitless = False  # a source said it was ready and gave nothing: ask again when something changed
+        self._fruitless = (
+            False  # a source said it was ready and gave nothing: ask again when something changed
+        )
 
     # What could happen --------------------------------------------------------------------------------
 
@@ -154,7 +164,9 @@ class SimulatedTask:
         self._task.open()
         self.state = TaskState.RUNNING
         self._dirty = True
-        self._master.deliver(self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt))
+        self._master.deliver(
+            self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt)
+        )
         return True
 
     def _work(self, task: StageTask, rng: random.Random, idle_chance: float) -> bool:

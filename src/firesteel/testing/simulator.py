@@ -67,17 +67,11 @@ class _Temper:
     capacity: int | None
     idle_chance: float
     burst: int
-    weights: dict[TaskId, float]
 
     @classmethod
     def drawn(cls, rng: random.Random, plan: JobPlan) -> _Temper:
-        weights = {
-            TaskId(stage.index, index): rng.choice((0.1, 1.0, 1.0, 4.0))
-            for stage in plan.stages
-            for index in range(stage.tasks)
-        }
         capacity = rng.choice((2, 3, 8, None)) if plan.mode is RuntimeMode.STREAMING else None
-        return cls(capacity, rng.choice((0.1, 0.5, 0.9)), rng.choice((1, 4, 32)), weights)
+        return cls(capacity, rng.choice((0.1, 0.5, 0.9)), rng.choice((1, 4, 32)))
 
 
 class SimulatedAttempt:
@@ -133,28 +127,37 @@ class SimulatedAttempt:
             self._over.set()
 
     def _steps(self) -> None:
-        active = self._active()
+        """Choose and step tasks until all have ended.
+
+        A task that was found with nothing to do sleeps until something happens beside it, so not all have
+        to be asked every time.
+        """
+        active = awake = self._active()
         while active:
-            self._obey()
-            task = self._choose(active)
-            if task is None:
+            if self._signal.is_set():
+                self._obey()
+                awake = list(active)
+            if not awake:
                 self._pass_time(active)
+                awake = list(active)
+                continue
+            task = self._rng.choices(awake, [task.weight for task in awake])[0]
+            if not task.enabled():
+                awake = [other for other in awake if other is not task]
                 continue
             if self._burst(task):
-                self._forgive(active, task)
+                awake = self._roused(active, awake, task)
             if task.state is TaskState.ENDED:
-                active = self._active()
+                active = awake = self._active()
 
-    def _choose(self, active: list[SimulatedTask]) -> SimulatedTask | None:
-        """A task that can do something; the first draw mostly hits, so not all are asked every time."""
-        weights = self._temper.weights
-        task = self._rng.choices(active, [weights[task.id] for task in active])[0]
-        if task.enabled():
-            return task
-        enabled = [task for task in active if task.enabled()]
-        if not enabled:
-            return None
-        return self._rng.choices(enabled, [weights[task.id] for task in enabled])[0]
+    def _roused(
+        self, active: list[SimulatedTask], awake: list[SimulatedTask], task: SimulatedTask
+    ) -> list[SimulatedTask]:
+        """Who is awake after ``task`` moved something: its neighbours, and sources that had nothing to give."""
+        stage = task.id.stage
+        near = [other for other in active if other is not task and abs(other.id.stage - stage) == 1]
+        near += [other for other in active if other is not task and other.forgive()]
+        return awake + [other for other in dict.fromkeys(near) if other not in awake]
 
     def _burst(self, task: SimulatedTask) -> bool:
         """Some steps of one task; whether any of them moved something."""
@@ -168,12 +171,6 @@ class SimulatedAttempt:
             self._report(task, error)
             raise
         return moved
-
-    def _forgive(self, active: list[SimulatedTask], busy: SimulatedTask) -> None:
-        """Something has happened: sources of other tasks that had nothing to give may look again."""
-        for task in active:
-            if task is not busy:
-                task.forgive()
 
     def _active(self) -> list[SimulatedTask]:
         """The tasks that are on: all that have not ended, in BATCH only those of the lowest stage."""
@@ -196,7 +193,6 @@ class SimulatedAttempt:
             self.clock.advance_to(until)
         elif not self._signal.wait(self._patience):
             raise self._deadlock(f"sources wait to be woken, and for {self._patience} s none was")
-        self._signal.clear()
 
     def _deadlock(self, why: str) -> SimulationDeadlockError:
         tasks = "\n  ".join(task.describe() for task in self._tasks if task.state is not TaskState.ENDED)
@@ -206,6 +202,7 @@ class SimulatedAttempt:
         )
 
     def _obey(self) -> None:
+        self._signal.clear()  # before the look: what comes after it sets it again
         if self._killed:
             raise JobCancelledError("the attempt was killed")
         while self._mails:
@@ -258,8 +255,13 @@ class SimulatedAttempt:
         return [SimulatedChannel(self._temper.capacity) for _ in range(count)]
 
     def _create_task(
-        self, deployment: Deployment, task: TaskId, inputs: list[SimulatedChannel], outputs: list[SimulatedChannel]
+        self,
+        deployment: Deployment,
+        task: TaskId,
+        inputs: list[SimulatedChannel],
+        outputs: list[SimulatedChannel],
     ) -> SimulatedTask:
         wake: Callable[[], None] = self._signal.set
         services = SimulatedServices(deployment, task, self._master, self.clock, self._seed, wake)
-        return SimulatedTask(deployment, task, inputs, outputs, services, self._master)
+        weight = self._rng.choice((0.1, 1.0, 1.0, 4.0))
+        return SimulatedTask(deployment, task, inputs, outputs, services, self._master, weight)

@@ -25,7 +25,12 @@ from firesteel.testing.programs import (
 __all__ = ["keys", "plain_values", "programs", "rows", "values"]
 
 _SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8), st.binary(max_size=8)
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=8),
+    st.binary(max_size=8),
 )
 
 
@@ -56,13 +61,25 @@ def values() -> st.SearchStrategy[Any]:
 def keys() -> st.SearchStrategy[Any]:
     """Anything that may be a key."""
     leaves = st.one_of(
-        _SCALARS, st.dates(), st.datetimes(), st.times(), st.timedeltas(), st.uuids(), st.decimals(allow_nan=False)
+        _SCALARS,
+        st.dates(),
+        st.datetimes(),
+        st.times(),
+        st.timedeltas(),
+        st.uuids(),
+        st.decimals(allow_nan=False),
     )
-    return st.recursive(leaves, lambda inner: st.one_of(st.tuples(inner, inner), st.frozensets(inner, max_size=3)), max_leaves=4)
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(st.tuples(inner, inner), st.frozensets(inner, max_size=3)),
+        max_leaves=4,
+    )
 
 
 @st.composite
-def programs(draw: st.DrawFn, max_operators: int = 6, max_parallelism: int = 3, max_values: int = 12) -> Program:
+def programs(
+    draw: st.DrawFn, max_operators: int = 6, max_parallelism: int = 3, max_values: int = 12
+) -> Program:
     """Programs over several sources: chains, unions, connects, side outputs, diamonds, all distributions."""
     steps: list[SourceStep | OperatorStep] = [
         draw(_sources(max_parallelism, max_values)) for _ in range(draw(st.integers(1, 3)))
@@ -78,9 +95,16 @@ def programs(draw: st.DrawFn, max_operators: int = 6, max_parallelism: int = 3, 
 
 @st.composite
 def _sources(draw: st.DrawFn, max_parallelism: int, max_values: int) -> SourceStep:
-    share = st.lists(st.integers(0, 996), max_size=max_values).map(tuple)
+    # Now and then a share that is longer than the first chunks, so that chunks grow.
+    share = st.one_of(
+        st.lists(st.integers(0, 996), max_size=max_values).map(tuple),
+        st.lists(st.integers(0, 996), max_size=max_values).map(tuple),
+        st.integers(150, 250).map(lambda count: tuple(range(count))),
+    )
     shares = st.lists(share, min_size=1, max_size=max_parallelism).map(tuple)
-    return SourceStep(draw(shares), draw(st.booleans()), draw(st.integers(1, 8)), draw(st.booleans()))
+    return SourceStep(
+        draw(shares), draw(st.booleans()), draw(st.sampled_from((1, 3, 8, 1000))), draw(st.booleans())
+    )
 
 
 @st.composite
@@ -101,7 +125,9 @@ def _inputs(draw: st.DrawFn, steps: list[SourceStep | OperatorStep], kind: str) 
     """One input, or several for a union; none twice, because between two equal ones there is no order."""
     outputs = [(index, False) for index in range(len(steps))]
     outputs += [
-        (index, True) for index, step in enumerate(steps) if isinstance(step, OperatorStep) and step.kind == "process"
+        (index, True)
+        for index, step in enumerate(steps)
+        if isinstance(step, OperatorStep) and step.kind == "process"
     ]
     # Later steps more often: it makes longer lines.
     chosen = draw(st.lists(st.sampled_from(outputs[::-1]), min_size=1, max_size=2, unique=True))

@@ -43,7 +43,12 @@ def test_groups_name_their_metrics() -> None:
     group.gauge("size", lambda: 42)
     group.add_group("cache", "lru").counter("hits").inc(2)
     group.add_group("cache", "lru").counter("misses")
-    assert dict(group.snapshot()) == {"Map.in": 1, "Map.size": 42, "Map.cache.lru.hits": 2, "Map.cache.lru.misses": 0}
+    assert dict(group.snapshot()) == {
+        "Map.in": 1,
+        "Map.size": 42,
+        "Map.cache.lru.hits": 2,
+        "Map.cache.lru.misses": 0,
+    }
 
 
 def test_a_name_twice_in_one_group_is_refused() -> None:

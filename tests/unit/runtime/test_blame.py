@@ -37,7 +37,7 @@ class FailingProcess(ProcessFunction):
 
 class FailingSink(SinkFunction):
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
-        1 // value  # noqa: B018
+        1 // value
 
 
 def generator(value: Any) -> Iterator[Any]:
@@ -111,8 +111,10 @@ def test_an_unhashable_key_is_explained_whatever_the_parallelism(parallelism: in
 
 def test_a_value_that_does_not_fit_its_type_is_named() -> None:
     flow = Flow()
-    flow.collect(flow.map(flow.source([1, 2, 3]), lambda v: "x" if v == 2 else v, output_type=Types.INT()), "out")
-    with pytest.raises(UserCodeError, match="expected .*INT.*got 'x'|expected Integer, got 'x'") as caught:
+    flow.collect(
+        flow.map(flow.source([1, 2, 3]), lambda v: "x" if v == 2 else v, output_type=Types.INT()), "out"
+    )
+    with pytest.raises(UserCodeError, match="expected Integer, got 'x'") as caught:
         flow.run()
     assert (caught.value.operator, caught.value.record) == ("Map", "'x'")
 
@@ -143,7 +145,9 @@ class FailsToClose(MapFunction):
         raise OSError("still busy")
 
 
-@pytest.mark.parametrize(("function", "text"), [(FailsToOpen(), "no database"), (FailsToClose(), "still busy")])
+@pytest.mark.parametrize(
+    ("function", "text"), [(FailsToOpen(), "no database"), (FailsToClose(), "still busy")]
+)
 def test_errors_in_open_and_close_fail_the_job(function: MapFunction, text: str) -> None:
     flow = Flow()
     flow.collect(flow.map(flow.source([1]), function), "out")

@@ -60,7 +60,7 @@ class Identity:
     x: int
 
 
-Pair = namedtuple("Pair", "first second")  # noqa: PYI024
+Pair = namedtuple("Pair", "first second")
 
 # Changing any of these numbers makes the state of existing jobs unreadable: keys would move to other groups.
 GOLDEN: list[tuple[Any, int]] = [
@@ -166,16 +166,20 @@ def test_hashes_do_not_depend_on_the_process() -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("key", [float("nan"), Decimal("nan"), object(), [1], {"a": 1}, Mutable(1), Identity(1), (1, [2])])
+@pytest.mark.parametrize(
+    "key", [float("nan"), Decimal("nan"), object(), [1], {"a": 1}, Mutable(1), Identity(1), (1, [2])]
+)
 def test_a_key_without_a_stable_hash_is_refused_with_a_remedy(key: Any) -> None:
-    with pytest.raises(InvalidKeyError, match="cannot be a key.*key selector"):
+    with pytest.raises(InvalidKeyError, match=r"cannot be a key.*key selector"):
         stable_hash(key)
 
 
 # Groups and subtasks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("parallelism", "max_parallelism"), [(1, 1), (1, 128), (3, 128), (7, 7), (5, 6), (128, 128), (100, 32768)])
+@pytest.mark.parametrize(
+    ("parallelism", "max_parallelism"), [(1, 1), (1, 128), (3, 128), (7, 7), (5, 6), (128, 128), (100, 32768)]
+)
 def test_ranges_partition_the_groups(parallelism: int, max_parallelism: int) -> None:
     ranges = [groups_of_subtask(subtask, max_parallelism, parallelism) for subtask in range(parallelism)]
     assert [group for groups in ranges for group in groups] == list(range(max_parallelism))

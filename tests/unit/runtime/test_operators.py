@@ -173,7 +173,9 @@ class RunningFlat(RunningCount, FlatMapFunction):
         yield self.map(value)
 
 
-@pytest.mark.parametrize(("kind", "function"), [(specs.MapSpec, RunningCount()), (specs.FlatMapSpec, RunningFlat())])
+@pytest.mark.parametrize(
+    ("kind", "function"), [(specs.MapSpec, RunningCount()), (specs.FlatMapSpec, RunningFlat())]
+)
 def test_rich_functions_on_a_keyed_stream_see_the_state_of_the_record(kind: Any, function: Any) -> None:
     op = harness(kind, function, keys=(lambda v: v,))
     op.process(["a", "b", "a", "a"])
@@ -412,10 +414,13 @@ def test_sink_without_a_context_parameter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "parallelism", "prefix"), [("", 1, ""), ("", 2, "2> "), ("out", 1, "out> "), ("out", 3, "out:2> ")]
+    ("identifier", "parallelism", "prefix"),
+    [("", 1, ""), ("", 2, "2> "), ("out", 1, "out> "), ("out", 3, "out:2> ")],
 )
 def test_print_prefixes_as_flink_does(identifier: str, parallelism: int, prefix: str) -> None:
-    op = OperatorHarness(specs.PrintSpec(identifier), parallelism=parallelism, subtask=min(1, parallelism - 1))
+    op = OperatorHarness(
+        specs.PrintSpec(identifier), parallelism=parallelism, subtask=min(1, parallelism - 1)
+    )
     op.process([1, "two"])
     assert op.services.texts == [(f"{prefix}1\n{prefix}two\n", False)]
 
@@ -430,7 +435,10 @@ def test_collect_sends_each_batch_to_the_driver() -> None:
     op = OperatorHarness(specs.CollectSpec("c1"))
     op.process([1, "a"])
     op.process([None])
-    assert [(name, pickle.loads(blob)) for name, blob in op.services.blobs] == [("c1", [1, "a"]), ("c1", [None])]
+    assert [(name, pickle.loads(blob)) for name, blob in op.services.blobs] == [
+        ("c1", [1, "a"]),
+        ("c1", [None]),
+    ]
 
 
 # counters ------------------------------------------------------------------------------------------------

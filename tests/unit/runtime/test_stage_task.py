@@ -21,7 +21,15 @@ from firesteel.runtime.elements import END_OF_INPUT, Barrier, Chunk, Element, St
 from firesteel.runtime.wire_format import encode
 from firesteel.testing.flow import Flow
 from firesteel.testing.harness import TaskHarness
-from firesteel.testing.scripted_source import Emit, EmitWatermark, GoIdle, Pause, ScriptedSource, WaitForever
+from firesteel.testing.scripted_source import (
+    Emit,
+    EmitWatermark,
+    GoIdle,
+    Pause,
+    ScriptedSource,
+    Step,
+    WaitForever,
+)
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 
@@ -54,7 +62,11 @@ def collected(task: TaskHarness) -> list[Any]:
 def test_a_source_task_sends_its_records_then_the_end() -> None:
     task = TaskHarness(two_stages([1, 2, 3]))
     assert task.task.poll()
-    assert [element for _, _, element in task.elements()] == [Chunk([1, 2, 3]), Watermark(MAX_WATERMARK), END_OF_INPUT]
+    assert [element for _, _, element in task.elements()] == [
+        Chunk([1, 2, 3]),
+        Watermark(MAX_WATERMARK),
+        END_OF_INPUT,
+    ]
     assert task.task.finished
     assert not task.task.has_sources
     assert not task.task.poll()
@@ -76,7 +88,9 @@ def test_an_idle_task_pushes_its_last_row_with_a_flush_row() -> None:
 
 
 def test_full_chunks_of_a_busy_task_are_pushed_when_it_becomes_idle() -> None:
-    task = TaskHarness(two_stages(ScriptedSource([Emit([1, 2, 3]), WaitForever()]), **{"firesteel.chunk.records": 1}))
+    task = TaskHarness(
+        two_stages(ScriptedSource([Emit([1, 2, 3]), WaitForever()]), **{"firesteel.chunk.records": 1})
+    )
     task.task.poll()
     rows = task.task.take(idle=False)
     assert len(rows) == 3
@@ -110,7 +124,9 @@ def test_without_buffer_timeout_chunks_leave_only_when_full() -> None:
 def test_a_vertex_without_buffer_timeout_does_not_hold_up_its_neighbours() -> None:
     flow = Flow()
     for timeout in (-1, 100):
-        source = flow.source(ScriptedSource([Emit([timeout]), WaitForever()]), parallelism=1, buffer_timeout_ms=timeout)
+        source = flow.source(
+            ScriptedSource([Emit([timeout]), WaitForever()]), parallelism=1, buffer_timeout_ms=timeout
+        )
         flow.collect(flow.map(source, lambda v: v, by=Rebalance()), f"out{timeout}")
     task = TaskHarness(flow.plan())
     task.task.poll()
@@ -207,7 +223,7 @@ def test_idleness_is_passed_on_when_all_channels_are_idle() -> None:
 
 
 def test_an_idle_source_becomes_active_with_its_next_record_and_for_its_end() -> None:
-    script = [EmitWatermark(1), GoIdle(), Emit([1]), GoIdle()]
+    script: list[Step] = [EmitWatermark(1), GoIdle(), Emit([1]), GoIdle()]
     task = TaskHarness(two_stages(ScriptedSource(script)))
     for _ in range(len(script) + 1):
         task.task.poll()
@@ -229,7 +245,12 @@ def test_an_idle_source_becomes_active_with_its_next_record_and_for_its_end() ->
 def test_an_edge_that_skips_a_stage_is_relayed_unopened() -> None:
     flow = Flow()
     source = flow.source([1])
-    far = flow.map(flow.map(source, lambda v: v, by=Rebalance(), parallelism=2), lambda v: v, by=Rebalance(), parallelism=3)
+    far = flow.map(
+        flow.map(source, lambda v: v, by=Rebalance(), parallelism=2),
+        lambda v: v,
+        by=Rebalance(),
+        parallelism=3,
+    )
     joined = flow.map([far, source], lambda v: v, by=Broadcast(), parallelism=3)
     flow.collect(joined, "out")
     plan = flow.plan()
@@ -326,7 +347,9 @@ def test_a_report_has_counters_accumulators_and_metrics() -> None:
 
 def test_a_report_does_not_change_when_the_task_goes_on() -> None:
     flow = Flow()
-    flow.collect(flow.map(flow.source(ScriptedSource([Emit([1]), Emit([2])]), parallelism=1), Counted()), "out")
+    flow.collect(
+        flow.map(flow.source(ScriptedSource([Emit([1]), Emit([2])]), parallelism=1), Counted()), "out"
+    )
     task = TaskHarness(flow.plan())
     task.task.poll()
     report = task.task.report()
@@ -366,7 +389,9 @@ def closed() -> Iterator[list[str]]:
 
 def test_an_error_in_close_does_not_keep_the_others_open(closed: list[str]) -> None:
     flow = Flow()
-    stream = flow.map(flow.map(flow.source([1]), CloseRecorder("a", fails=True)), CloseRecorder("b", fails=True))
+    stream = flow.map(
+        flow.map(flow.source([1]), CloseRecorder("a", fails=True)), CloseRecorder("b", fails=True)
+    )
     flow.collect(flow.map(stream, CloseRecorder("c")), "out")
     errors = TaskHarness(flow.plan()).task.close()
     assert closed == ["a", "b", "c"]

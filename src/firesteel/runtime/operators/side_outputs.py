@@ -31,11 +31,16 @@ def emit_sorted(output: Output, results: list[Any], timestamps: Timestamps, asid
     if tagged or asides:
         yielded = [_yielded(i, results, timestamps) for i in tagged]
         # By position, and what was handed over there before what was yielded there: sorting is stable.
-        _emit_sides(output, sorted([*asides, *yielded], key=lambda aside: aside.position), timestamps is not None)
+        _emit_sides(
+            output, sorted([*asides, *yielded], key=lambda aside: aside.position), timestamps is not None
+        )
     if tagged:
         drop = set(tagged)
         kept = [i for i in range(len(results)) if i not in drop]
-        results, timestamps = _chosen(results, kept), None if timestamps is None else _chosen(timestamps, kept)
+        results, timestamps = (
+            _chosen(results, kept),
+            None if timestamps is None else _chosen(timestamps, kept),
+        )
     output.emit(results, timestamps)
 
 

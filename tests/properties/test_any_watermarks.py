@@ -48,9 +48,9 @@ class Model:
             self.clock = max(self.clock, min(counting))
 
     def _status(self, channel: Channel, active: bool) -> None:
-        if channel.active and not active and not any(c.active for c in self.channels if c is not channel):
-            if channel.watermark == self.clock:
-                self.clock = max(c.watermark for c in self.channels)
+        last = channel.active and not active and sum(c.active for c in self.channels) == 1
+        if last and channel.watermark == self.clock:
+            self.clock = max(c.watermark for c in self.channels)
         if active and not channel.active:
             channel.behind = channel.watermark < self.clock
         channel.active = active

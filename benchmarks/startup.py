@@ -1,0 +1,153 @@
+"""How long until something happens: import, first job, next job?
+
+- import: ``import firesteel.datastream`` in a fresh interpreter, which starts no JVM. Less the interpreter's own
+  start, which is measured beside it. Peers: ``import pyspark.sql`` and, where installed, ``import
+  pyflink.datastream``.
+- first job: a whole program in a fresh process, from nothing to the end of a job of one record. Peer: the least
+  a PySpark program with one Python stage can do.
+- next job: in a session that is warm, from ``execute`` to the arrival of the first record at the sink, two Python
+  stages and an exchange away, and to the end of the job. Peer: a PySpark job with one Python stage in the same
+  session.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+from _harness import at_most, environment, headline, median, note, parser, table
+
+from firesteel.datastream.functions import ListAccumulator, SinkFunction
+
+FIRST_FIRESTEEL = """
+from firesteel.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+env.from_collection([1]).map(lambda x: x).key_by(lambda x: x).map(lambda x: x).print()
+env.execute()
+"""
+FIRST_PYSPARK = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.range(0, 1, 1, 1).mapInArrow(lambda batches: batches, "id long").collect())
+"""
+
+
+class Arrival(SinkFunction):
+    """Notes when records arrive."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Make the accumulator."""
+        self.times = ListAccumulator()
+        runtime_context.add_accumulator("arrivals", self.times)
+
+    def invoke(self, value: Any, context: Any) -> None:
+        """Note the time."""
+        self.times.add(time.time())
+
+
+# Fresh interpreters -------------------------------------------------------------------------------------
+
+
+def fresh_seconds(code: str, repetitions: int, python: str = sys.executable) -> float:
+    """Median wall time of an interpreter that runs ``code``, with compiled files in place."""
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        _run_python(python, code, env)  # writes the compiled files
+        return median([_run_python(python, code, env) for _ in range(repetitions)])
+
+
+def _run_python(python: str, code: str, env: dict[str, str]) -> float:
+    started = time.perf_counter()
+    done = subprocess.run([python, "-c", code], env=env, capture_output=True, text=True, check=False)
+    elapsed = time.perf_counter() - started
+    if done.returncode:
+        raise SystemExit(f"{code}\nfailed:\n{done.stderr[-2000:]}")
+    return elapsed
+
+
+def import_rows(repetitions: int) -> list[list[str]]:
+    """Imports, without the interpreter's own start."""
+    note(f"imports, {repetitions} fresh interpreters each")
+    bare = fresh_seconds("pass", repetitions)
+    ours = fresh_seconds("import firesteel.datastream", repetitions) - bare
+    peers = {"import pyspark.sql": fresh_seconds("import pyspark.sql", repetitions) - bare}
+    pyflink = os.environ.get("FIRESTEEL_PYFLINK_PYTHON")
+    if pyflink:
+        own = fresh_seconds("pass", repetitions, pyflink)
+        peers["import pyflink.datastream"] = (
+            fresh_seconds("import pyflink.datastream", max(3, repetitions // 4), pyflink) - own
+        )
+    rows = [["import firesteel.datastream", _ms(ours), "", at_most(ours * 1000, 150, " ms")]]
+    return rows + [[f"  {name}", _ms(peer), f"{ours / peer:.2f} of it", ""] for name, peer in peers.items()]
+
+
+def first_job_rows(repetitions: int) -> list[list[str]]:
+    """Whole programs."""
+    note(f"first job, {repetitions} fresh processes each")
+    ours = fresh_seconds(FIRST_FIRESTEEL, repetitions)
+    peer = fresh_seconds(FIRST_PYSPARK, repetitions)
+    return [
+        ["first job, whole program", _ms(ours), "", ""],
+        ["  the same with plain PySpark", _ms(peer), f"{ours / peer:.2f} of it", ""],
+    ]
+
+
+# A warm session -----------------------------------------------------------------------------------------
+
+
+def next_job_rows(repetitions: int) -> list[list[str]]:
+    """Jobs in a session that has run jobs before."""
+    note(f"next job, {repetitions} times")
+    for _ in range(3):
+        one_job()
+        plain_spark_job()
+    jobs = [(one_job(), plain_spark_job()) for _ in range(repetitions)]
+    first_record = median([job[0] for job, _ in jobs])
+    end = median([job[1] for job, _ in jobs])
+    peer = median([plain for _, plain in jobs])
+    return [
+        ["warm session: first record at the sink", _ms(first_record), "", at_most(first_record, 0.5, " s")],
+        ["warm session: whole job of one record", _ms(end), f"{end / peer:.2f} of it", ""],
+        ["  a plain PySpark job in the same session", _ms(peer), "", ""],
+    ]
+
+
+def one_job() -> tuple[float, float]:
+    """Seconds to the first record at the sink, and to the end of the job."""
+    env = environment()
+    env.from_collection([1]).key_by(lambda x: x).map(lambda x: x).add_sink(Arrival())
+    started = time.time()
+    result = env.execute("one record")
+    return result.get_accumulator_result("arrivals")[0] - started, time.time() - started
+
+
+def plain_spark_job() -> float:
+    """Seconds of the smallest PySpark job with a Python stage."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.active()
+    started = time.time()
+    spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").collect()
+    return time.time() - started
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms"
+
+
+def main() -> None:
+    arguments = parser(__doc__).parse_args()
+    headline("Start-up times")
+    rows = import_rows(5 if arguments.quick else 20)
+    rows += first_job_rows(1 if arguments.quick else 5)
+    rows += next_job_rows(5 if arguments.quick else 20)
+    table(["what", "median", "against the peer", "target"], rows)
+
+
+if __name__ == "__main__":
+    main()

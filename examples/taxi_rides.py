@@ -1,0 +1,80 @@
+"""Taxi rides in and around New York City, always the same ones: input for the examples.
+
+A grid of cells of about 100 by 100 metres lies over the city; `grid_cell` tells the cell of a place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+WEST, EAST = -74.05, -73.70
+SOUTH, NORTH = 40.50, 41.00
+CELL_WIDTH, CELL_HEIGHT = 0.0014, 0.00125
+CELLS_PER_ROW = 250
+
+
+class Place(NamedTuple):
+    """Degrees of longitude and latitude."""
+
+    lon: float
+    lat: float
+
+
+class TaxiRide(NamedTuple):
+    """The start or the end of a ride; both have the start's time and place, only the end has all of the rest."""
+
+    ride_id: int
+    is_start: bool
+    start_time: datetime
+    end_time: datetime | None
+    start: Place
+    end: Place
+
+
+def is_in_nyc(place: Place) -> bool:
+    """Whether the place lies on the grid."""
+    return WEST <= place.lon <= EAST and SOUTH <= place.lat <= NORTH
+
+
+def grid_cell(place: Place) -> int:
+    """The number of the cell: rows from north to south, cells in a row from west to east."""
+    column = int((place.lon - WEST) / CELL_WIDTH)
+    row = int((NORTH - place.lat) / CELL_HEIGHT)
+    return row * CELLS_PER_ROW + column
+
+
+def cell_centre(cell: int) -> Place:
+    """A place in the middle of a cell."""
+    row, column = divmod(cell, CELLS_PER_ROW)
+    return Place(WEST + (column + 0.5) * CELL_WIDTH, NORTH - (row + 0.5) * CELL_HEIGHT)
+
+
+#: Cell of the start, minutes: rides that are known, among others that are drawn by lot.
+KNOWN_RIDES = [(50797, 6), (54285, 20), (50797, 8), (54285, 9), (50797, 11), (50797, 12)]
+
+
+def taxi_rides(others: int = 30, seed: int = 7) -> list[TaxiRide]:
+    """Starts and ends of the known rides and of ``others``, in the order of their ends."""
+    rng = random.Random(seed)
+    rides = [(cell_centre(cell), cell_centre(54285), minutes) for cell, minutes in KNOWN_RIDES]
+    for _ in range(others):
+        rides.insert(rng.randrange(len(rides)), (_somewhere(rng), _somewhere(rng), rng.randint(3, 45)))
+    begin = datetime(2024, 5, 1, 8, 0)
+    return [event for number, ride in enumerate(rides) for event in _events(number, begin, *ride)]
+
+
+def _somewhere(rng: random.Random) -> Place:
+    """A place, one in five outside the city; never in the cells of the known rides."""
+    west, east = (WEST, EAST) if rng.random() < 0.8 else (EAST + 0.01, EAST + 0.4)
+    place = Place(rng.uniform(west, east), rng.uniform(SOUTH, 40.7))
+    assert grid_cell(place) not in dict(KNOWN_RIDES)
+    return place
+
+
+def _events(number: int, begin: datetime, start: Place, end: Place, minutes: int) -> Iterator[TaxiRide]:
+    start_time = begin + timedelta(hours=number)
+    yield TaxiRide(number, True, start_time, None, start, end)
+    yield TaxiRide(number, False, start_time, start_time + timedelta(minutes=minutes), start, end)
