@@ -7,6 +7,7 @@ crosses operators per record.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -98,6 +99,13 @@ class Operator:
     def on_status(self, active: bool) -> None:
         """Idleness of the input changed."""
         self.output.status(active)
+
+    def next_deadline(self) -> float:
+        """When `on_time` wants to be called, in seconds since the epoch; infinity for never."""
+        return math.inf
+
+    def on_time(self, now: float) -> None:
+        """The machine's time has come to the deadline: do what is due."""
 
     def finish(self) -> None:
         """All input has been processed: emit what was held back."""

@@ -153,6 +153,15 @@ class ChainLink:
         """The input became idle or active again."""
         self._guarded(lambda: self.operator.on_status(active))
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the operator ever waits for a time."""
+        return type(self.operator).next_deadline is not Operator.next_deadline
+
+    def on_time(self, now: float) -> None:
+        """The machine's time has come to the operator's deadline."""
+        self._guarded(lambda: self.operator.on_time(now))
+
     def end(self) -> None:
         """All input is there: let the operator emit what it held back, then tell the next ones."""
         self._guarded(self.operator.finish)

@@ -136,24 +136,36 @@ class StageTask:
         self._outbox.add((target.first_task + header.target) % tasks, bytes(payload))
 
     def poll(self) -> bool:
-        """Let every source that is ready produce one batch; False when none was."""
+        """Let every source that is ready produce one batch and every timer that is due fire.
+
+        False when there was nothing to do.
+        """
         now = self._services.now()
-        produced = False
+        did_something = False
+        for vertex in self._vertices:
+            if not vertex.finished and vertex.next_deadline() <= now:
+                vertex.on_time(now)
+                did_something = True
         for vertex in self._sources:
             source = vertex.source
             if source is not None and source.ready(now):
-                produced |= vertex.poll(self._source_batch)
-        return produced
+                did_something |= vertex.poll(self._source_batch)
+        return did_something
 
     def ready(self) -> bool:
-        """Whether some source could produce right now."""
+        """Whether some source could produce, or some timer could fire, right now."""
         now = self._services.now()
-        return any(v.source.ready(now) for v in self._sources if v.source is not None)
+        if any(v.source.ready(now) for v in self._sources if v.source is not None):
+            return True
+        return self._next_deadline() <= now
 
     def next_poll(self) -> float:
-        """When a source wants to be polled again; infinity when only a wake-up will tell."""
+        """When a source or a timer wants `poll` to be called; infinity when only a wake-up will tell."""
         waiting = [v.source.retry_at for v in self._sources if v.source is not None and not v.source.ended]
-        return min(waiting, default=math.inf)
+        return min([*waiting, self._next_deadline()])
+
+    def _next_deadline(self) -> float:
+        return min((v.next_deadline() for v in self._vertices if not v.finished), default=math.inf)
 
     # Output -------------------------------------------------------------------------------------------
 

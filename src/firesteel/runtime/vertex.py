@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,6 +68,7 @@ class VertexSubtask:
         self.contexts: list[TaskRuntimeContext] = []
         self.links = self._build_links(plan, routers)
         self.head = self.links[0]
+        self._timed = [link for link in self.links if link.is_timed]
         self.channels = self._build_channels(plan)
         self._open_channels = len(self.channels)
         self._valve = WatermarkValve(len(self.channels))
@@ -125,6 +127,16 @@ class VertexSubtask:
             self.finished = True
 
     # Output -------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When one of the operators waits for the machine's time; infinity when none does."""
+        return min((link.operator.next_deadline() for link in self._timed), default=math.inf)
+
+    def on_time(self, now: float) -> None:
+        """Let the operators do what is due."""
+        for link in self._timed:
+            if link.operator.next_deadline() <= now:
+                link.on_time(now)
 
     def flush(self) -> None:
         """Turn all buffered output into payloads."""

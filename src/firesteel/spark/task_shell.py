@@ -163,8 +163,7 @@ class TaskShell:
                     task.receive(mail)
             if mailbox.control:
                 self._obey(task)
-            if task.has_sources:
-                task.poll()
+            task.poll()
             busy = not mailbox.empty() or task.ready()
             rows = task.take(idle=not busy)
             if rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import os
 import random
 import socket
@@ -113,10 +114,11 @@ class SimulatedTask:
 
     @property
     def next_poll(self) -> float | None:
-        """When a source wants to be asked again; infinity: when it wakes the task; None: never."""
-        if self._task is None or self.state is not TaskState.RUNNING or not self._task.has_sources:
+        """When a source or a timer wants to be asked; infinity: when a source wakes the task; None: never."""
+        if self._task is None or self.state is not TaskState.RUNNING:
             return None
-        return self._task.next_poll()
+        when = self._task.next_poll()
+        return when if self._task.has_sources or when != math.inf else None
 
     def forgive(self) -> bool:
         """Let sources that gave nothing be asked again; whether there were any."""

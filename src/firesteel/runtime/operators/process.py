@@ -7,60 +7,27 @@ costs one look per result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from firesteel.common.errors import UnsupportedOperationError
+from firesteel.common.errors import UnsupportedOperationError, short_repr
+from firesteel.common.time import MAX_TIMESTAMP
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
-from firesteel.contracts.timers import TimerService
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.contracts.timers import TimeDomain, TimerService
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
 from firesteel.runtime.operators.stateless import expand_all, map_all
-from firesteel.runtime.services import TaskServices
+from firesteel.runtime.timers import ClockOnly, KeyedTimers
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
 
 KeyOf = Callable[[Any], Any]
 
-
-class TaskTimerService(TimerService):
-    """Tells both times. Timers are not built yet."""
-
-    def __init__(self, operator: Operator, services: TaskServices, keyed: bool) -> None:
-        self._operator = operator
-        self._now = services.now
-        self._keyed = keyed
-
-    def current_processing_time(self) -> int:
-        """Time of the machine in milliseconds."""
-        return int(self._now() * 1000)
-
-    def current_watermark(self) -> int:
-        """Event time up to which the input is complete."""
-        return self._operator.current_watermark
-
-    def register_processing_time_timer(self, timestamp: int) -> None:
-        """Not there yet."""
-        self._refuse()
-
-    def register_event_time_timer(self, timestamp: int) -> None:
-        """Not there yet."""
-        self._refuse()
-
-    def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Not there yet."""
-        self._refuse()
-
-    def delete_event_time_timer(self, timestamp: int) -> None:
-        """Not there yet."""
-        self._refuse()
-
-    def _refuse(self) -> None:
-        if not self._keyed:
-            raise UnsupportedOperationError("timers need a keyed stream: call key_by() before process()")
-        raise NotImplementedError("timers are not part of this version of Firesteel")
+_EMIT_AT = 1024  # results of timers that leave together
 
 
 class ElementContext(KeyedProcessFunction.OnTimerContext):
@@ -70,6 +37,7 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
         self._timers = timers
         self._state = state
         self.now_at: int | None = None
+        self.domain: TimeDomain | None = None
         self.results: list[Any] = []
         self.asides: list[Aside] = []
 
@@ -93,7 +61,9 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
 
     def time_domain(self) -> Any:
         """Which clock fired the timer."""
-        raise UnsupportedOperationError("time_domain() is only known inside on_timer()")
+        if self.domain is None:
+            raise UnsupportedOperationError("time_domain() is only known inside on_timer()")
+        return self.domain
 
 
 class ProcessOperator(FunctionOperator):
@@ -114,8 +84,13 @@ class ProcessOperator(FunctionOperator):
     def open(self, context: OperatorContext) -> None:
         """Make the context object, then open the user's function."""
         keyed = self._keys[0] is not None
-        timers = TaskTimerService(self, context.services, keyed)
+        timers = (
+            KeyedTimers(self, context.services, self._state) if keyed else ClockOnly(self, context.services)
+        )
+        self._timers = timers
         self._context = ElementContext(timers, self._state if keyed else None)
+        self._on_timer = getattr(self.function.instance, "on_timer", None)
+        self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         super().open(context)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -137,6 +112,68 @@ class ProcessOperator(FunctionOperator):
         else:
             stamps = self._with_time(call, key_of, cursor, timestamps)
         emit_sorted(self.output, context.results, stamps, context.asides)
+
+    # Time -----------------------------------------------------------------------------------------------
+
+    def on_watermark(self, timestamp: int) -> None:
+        """Fire the timers that are due and let their results go, then pass the watermark on."""
+        self.current_watermark = timestamp
+        if isinstance(self._timers, KeyedTimers):
+            self._fire(self._timers.event_time.due(timestamp), TimeDomain.EVENT_TIME)
+        self.output.watermark(timestamp)
+
+    def next_deadline(self) -> float:
+        """The time of the next processing-time timer."""
+        return self._timers.next_deadline() if isinstance(self._timers, KeyedTimers) else math.inf
+
+    def on_time(self, now: float) -> None:
+        """Fire the processing-time timers that are due."""
+        assert isinstance(self._timers, KeyedTimers)
+        self._fire(self._timers.processing_time.due(int(now * 1000)), TimeDomain.PROCESSING_TIME)
+
+    def finish(self) -> None:
+        """In BATCH every timer fires at the end; in STREAMING processing-time timers die with the job."""
+        if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
+            self._fire(self._timers.processing_time.due(MAX_TIMESTAMP), TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, due: Iterator[tuple[int, Any]], domain: TimeDomain) -> None:
+        """Call ``on_timer`` for each timer, with its key in context; results leave in batches."""
+        context, state = self._context, self._state
+        context.results, context.asides = [], []
+        stamps: list[int | None] = []
+        context.domain = domain
+        try:
+            for time, key in due:
+                state.current_key = key
+                # What a processing-time timer emits has no event time.
+                context.now_at = time if domain is TimeDomain.EVENT_TIME else None
+                self._call_timer(time, key)
+                stamps += [context.now_at] * (len(context.results) - len(stamps))
+                if len(stamps) >= _EMIT_AT:
+                    self._emit_timed(domain, stamps)
+                    stamps = []
+        finally:
+            context.domain = None
+        self._emit_timed(domain, stamps)
+
+    def _call_timer(self, time: int, key: Any) -> None:
+        assert self._on_timer is not None
+        try:
+            found = self._on_timer(time, self._context)
+            if found is not None:
+                self._context.results.extend(found)
+        except Exception as error:
+            error.add_note(f"in on_timer for key {short_repr(key)} at {time}")
+            raise
+
+    def _emit_timed(self, domain: TimeDomain, stamps: list[int | None]) -> None:
+        context = self._context
+        emit_sorted(
+            self.output, context.results, stamps if domain is TimeDomain.EVENT_TIME else None, context.asides
+        )
+        context.results, context.asides = [], []
+
+    # Records --------------------------------------------------------------------------------------------
 
     def _without_time(self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]) -> None:
         context, state = self._context, self._state
@@ -161,14 +198,21 @@ class ProcessOperator(FunctionOperator):
         timestamps: list[int | None],
     ) -> Timestamps:
         context, state = self._context, self._state
-
-        def one(value: Any) -> Any:
-            context.now_at = timestamps[len(timestamps) - values.__length_hint__() - 1]  # type: ignore[attr-defined]
+        results = context.results
+        extend = results.extend
+        stamps: list[int | None] = []
+        # The cursor comes last: zip asks its first iterable once more at the end, and the cursor tells
+        # which record failed.
+        for timestamp, value in zip(timestamps, values, strict=False):
+            context.now_at = timestamp
             if key_of is not None:
                 state.current_key = key_of(value)
-            return call(value, context)
-
-        return expand_all(one, values, timestamps, context.results)[1]
+            found = call(value, context)
+            if found is not None:
+                before = len(results)
+                extend(found)
+                stamps += [timestamp] * (len(results) - before)
+        return stamps
 
 
 class CoMapOperator(FunctionOperator):

@@ -1,0 +1,91 @@
+"""The timer service of an operator: both clocks, and timers per key."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn, Protocol
+
+from firesteel.common.errors import UnsupportedOperationError
+from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.contracts.timers import TimerService
+from firesteel.runtime.services import TaskServices
+from firesteel.runtime.timer_queue import TimerQueue
+
+
+class EventClock(Protocol):
+    """Knows how far event time has come."""
+
+    current_watermark: int
+
+
+class KeyContext(Protocol):
+    """Knows the key that user code is called for."""
+
+    current_key: Any
+
+
+class ClockOnly(TimerService):
+    """Tells both times and refuses timers: a stream without keys has nowhere to keep them."""
+
+    def __init__(self, clock: EventClock, services: TaskServices) -> None:
+        self._clock = clock
+        self._now = services.now
+
+    def current_processing_time(self) -> int:
+        """Time of the machine in milliseconds."""
+        return int(self._now() * 1000)
+
+    def current_watermark(self) -> int:
+        """Event time up to which the input is complete."""
+        return self._clock.current_watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Needs keys."""
+        _refuse()
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Needs keys."""
+        _refuse()
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Needs keys."""
+        _refuse()
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Needs keys."""
+        _refuse()
+
+
+class KeyedTimers(ClockOnly):
+    """Timers that belong to the key in context."""
+
+    def __init__(self, clock: EventClock, services: TaskServices, keys: KeyContext) -> None:
+        super().__init__(clock, services)
+        self._keys = keys
+        self.event_time = TimerQueue()
+        self.processing_time = TimerQueue()
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Fire when the machine's time reaches ``timestamp``; at once when it has passed."""
+        self.processing_time.add(timestamp, self._keys.current_key)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Fire when the watermark reaches ``timestamp``; with the next one when it has passed."""
+        self.event_time.add(timestamp, self._keys.current_key)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Forget a timer, if it is there."""
+        self.processing_time.remove(timestamp, self._keys.current_key)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Forget a timer, if it is there."""
+        self.event_time.remove(timestamp, self._keys.current_key)
+
+    def next_deadline(self) -> float:
+        """When the next processing-time timer is due, in seconds since the epoch."""
+        time = self.processing_time.next_time()
+        return math.inf if time == MAX_TIMESTAMP else time / 1000
+
+
+def _refuse() -> NoReturn:
+    raise UnsupportedOperationError("timers need a keyed stream: call key_by() before process()")
