@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-__all__ = ["MAX_TIMESTAMP", "MAX_WATERMARK", "MIN_TIMESTAMP", "Duration", "Instant", "Time"]
+__all__ = [
+    "MAX_TIMESTAMP",
+    "MAX_WATERMARK",
+    "MIN_TIMESTAMP",
+    "AnyLength",
+    "Duration",
+    "Instant",
+    "Time",
+    "millis_of",
+    "to_millis",
+]
 
 #: The timestamp of a record that has none, and the watermark of a stream that has not begun (Java's Long.MIN_VALUE).
 MIN_TIMESTAMP: int = -(2**63)
@@ -12,6 +22,17 @@ MIN_TIMESTAMP: int = -(2**63)
 MAX_TIMESTAMP: int = 2**63 - 1
 #: The watermark at the end of a bounded stream: nothing follows it, so all windows and timers fire.
 MAX_WATERMARK: int = MAX_TIMESTAMP
+
+
+def to_millis(seconds: float) -> int:
+    """Whole milliseconds of a clock that tells seconds, as `time.time` does.
+
+    A microsecond is added first: 1.001 * 1000 is a little less than 1001, and must not fall back to 1000.
+
+    >>> to_millis(1.001), to_millis(1.0009)
+    (1001, 1000)
+    """
+    return int(seconds * 1000 + 0.001)
 
 
 class Duration:
@@ -211,3 +232,24 @@ class Time:
 
     def __repr__(self) -> str:
         return f"Time({self})"
+
+
+#: What windows and triggers take as a length of time; a plain number means milliseconds.
+AnyLength = Time | Duration | timedelta | int
+
+
+def millis_of(length: AnyLength) -> int:
+    """A length of time, however it is given, in milliseconds.
+
+    >>> millis_of(Time.seconds(1)), millis_of(Duration.of_millis(5)), millis_of(timedelta(seconds=2)), millis_of(7)
+    (1000, 5, 2000, 7)
+    """
+    if isinstance(length, Time):
+        return length.to_milliseconds()
+    if isinstance(length, timedelta):
+        length = Duration.of_timedelta(length)
+    if isinstance(length, Duration):
+        return length.to_millis()
+    if isinstance(length, int) and not isinstance(length, bool):
+        return length
+    raise TypeError(f"expected a length of time such as Time.seconds(5) or Duration.of_seconds(5), got {length!r}")

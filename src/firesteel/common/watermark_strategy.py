@@ -7,6 +7,7 @@ A strategy is a description. It travels to the tasks, and there `create_generato
 from __future__ import annotations
 
 import abc
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,8 @@ __all__ = [
     "BoundedOutOfOrderness",
     "BoundedOutOfOrdernessWatermarks",
     "CustomGenerator",
+    "IngestionTime",
+    "IngestionTimeWatermarks",
     "NoWatermarks",
     "NoWatermarksGenerator",
     "TimestampAssigner",
@@ -132,6 +135,29 @@ class BoundedOutOfOrderness:
         return max(latest - self.bound - 1, MIN_TIMESTAMP)
 
 
+class IngestionTimeWatermarks(WatermarkGenerator):
+    """Follows a clock (seconds): everything before the present millisecond has arrived."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Do nothing: the clock decides."""
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emit what the clock says."""
+        output.emit_watermark(Watermark(int(self._now() * 1000) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionTime:
+    """Description: timestamps and watermarks of the machine on which the source runs."""
+
+    def create(self) -> WatermarkGenerator:
+        """Build a live generator on the machine's clock (tasks use their own clock)."""
+        return IngestionTimeWatermarks()
+
+
 @dataclass(frozen=True, slots=True)
 class CustomGenerator:
     """Description: a generator written by the user, from a class or function without arguments."""
@@ -168,7 +194,9 @@ class WatermarkStrategy:
     """
 
     #: Where watermarks come from.
-    generator: NoWatermarks | BoundedOutOfOrderness | CustomGenerator = field(default_factory=NoWatermarks)
+    generator: NoWatermarks | BoundedOutOfOrderness | IngestionTime | CustomGenerator = field(
+        default_factory=NoWatermarks
+    )
     #: Where timestamps come from; None: the source's timestamps stay.
     timestamp_assigner: TimestampAssigner | Callable[[Any, int], int] | None = None
     #: Milliseconds without records after which the stream counts as idle; None: never.

@@ -7,7 +7,7 @@ Process functions emit by returning an iterable or by ``yield``; ``yield tag, va
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from firesteel.contracts.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
@@ -16,7 +16,12 @@ from firesteel.contracts.runtime_context import KeyedStateStore, RuntimeContext
 from firesteel.contracts.timers import TimeDomain, TimerService
 
 if TYPE_CHECKING:
-    from firesteel.contracts.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
+    from firesteel.contracts.state import (
+        BroadcastState,
+        MapStateDescriptor,
+        ReadOnlyBroadcastState,
+        StateDescriptor,
+    )
 
 __all__ = [
     "AggregateFunction",
@@ -328,6 +333,12 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
     class Context(BaseBroadcastProcessFunction.Context):
         """What `process_broadcast_element` may ask and do."""
+
+        @abstractmethod
+        def apply_to_keyed_state(
+            self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], Any]
+        ) -> None:
+            """Call ``function(key, state)`` for every key of this subtask that has the state. Not in PyFlink."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """What `process_element` may ask and do."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,11 @@ class Polled:
     (as told by ``SourceContext.now``) before which polling again is pointless; 0 means at once and
     infinity means only after ``wake``. ``ended`` says that nothing will ever follow. ``watermark`` and
     ``idle`` are signals that take effect after the values of the same poll.
+
+    A reader of several splits (partitions, files) names in ``split`` the one that values and signals are of,
+    so that each has watermarks of its own; None stands for the whole reader. ``splits_added`` are new to the
+    reader, before the values: event time waits for their first records. ``splits_ended`` are over, after the
+    values: event time goes on without them.
     """
 
     values: list[Any]
@@ -53,6 +58,9 @@ class Polled:
     ended: bool = False
     watermark: int | None = None
     idle: bool = False
+    split: Hashable = None
+    splits_added: tuple[Hashable, ...] = ()
+    splits_ended: tuple[Hashable, ...] = ()
 
 
 class SourceReader(ABC):

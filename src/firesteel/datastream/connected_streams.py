@@ -7,19 +7,26 @@ from typing import Any
 from firesteel.common.errors import ProgramError
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.functions import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     Function,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
 from firesteel.contracts.state import MapStateDescriptor
 from firesteel.datastream.key_selectors import KeyLike
 from firesteel.datastream.keyed_stream import KeyedStream
-from firesteel.datastream.not_yet import not_yet
 from firesteel.datastream.stream import DataStream, Origin, declared_type
 from firesteel.datastream.user_functions import ship_function
-from firesteel.plan.operator_specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec, OperatorSpec
+from firesteel.plan.operator_specs import (
+    BroadcastProcessSpec,
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    OperatorSpec,
+)
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
 
@@ -122,6 +129,26 @@ class BroadcastConnectedStream:
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = broadcast_state_descriptors
 
-    def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
-        """What a function makes of both, with broadcast state."""
-        raise not_yet("process() of a stream connected with a broadcast one", "broadcast state is")
+    def process(
+        self,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """What a function makes of both: the broadcast side writes broadcast state, the other side reads it.
+
+        A keyed stream takes a `KeyedBroadcastProcessFunction`, which has state and timers per key.
+        """
+        stream = self.non_broadcast_stream
+        keyed = isinstance(stream, KeyedStream)
+        kind = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+        used_by = f"process() of a {'keyed ' if keyed else ''}stream connected with a broadcast one"
+        shipped = ship_function(func, used_by, kind)
+        type_info = declared_type("process()", output_type)
+        node = stream._env._add_node(
+            "Keyed Broadcast Process" if keyed else "Broadcast Process",
+            BroadcastProcessSpec(shipped, tuple(self.broadcast_state_descriptors)),
+            (*stream._edges(0), *self.broadcast_stream.input_stream._edges(1)),
+            output_type=type_info,
+            key_selectors=(*stream._key_selectors(), None) if keyed else (),
+        )
+        return DataStream(stream._env, (Origin(node),), type_info)

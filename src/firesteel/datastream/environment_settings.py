@@ -247,13 +247,18 @@ class EnvironmentSettings:
     # Names of Flink 1.x -----------------------------------------------------------------------------
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
-        """Accepted: windows and timers say themselves which time they mean."""
-        if characteristic is TimeCharacteristic.IngestionTime:
-            raise not_yet(
-                "set_stream_time_characteristic(IngestionTime)", "timestamps of arrival at the source are"
-            )
+        """Choose the time of programs written for Flink before 1.12.
+
+        Windows and timers say themselves which time they mean. ProcessingTime turns periodic watermarks off,
+        the others on; IngestionTime gives all records the time of their arrival at the source, unless the
+        source has a `WatermarkStrategy` of its own.
+        """
+        if not isinstance(characteristic, TimeCharacteristic):
+            raise wrong_argument("set_stream_time_characteristic()", "a TimeCharacteristic", characteristic)
         if characteristic is TimeCharacteristic.ProcessingTime:
             self._config.set_auto_watermark_interval(0)
+        elif self._config.get_auto_watermark_interval() == 0:
+            self._set(options.AUTO_WATERMARK_INTERVAL, options.AUTO_WATERMARK_INTERVAL.default)
         self._time_characteristic = characteristic
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from firesteel.common.errors import UnsupportedOperationError
+from firesteel.common.time import AnyLength
 from firesteel.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from firesteel.common.types import Row
 from firesteel.contracts.functions import (
@@ -20,6 +21,7 @@ from firesteel.contracts.functions import (
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.window_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from firesteel.contracts.windows import WindowAssigner
 from firesteel.datastream.data_stream_sink import DataStreamSink
 from firesteel.datastream.fields import resolve
@@ -27,13 +29,27 @@ from firesteel.datastream.key_selectors import Key, KeyLike
 from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
 from firesteel.datastream.slot_sharing_group import SlotSharingGroup
 from firesteel.datastream.stream import DataStream, Origin, declared_type
-from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.datastream.time_windows import time_windows
+from firesteel.datastream.user_functions import (
+    ship_callable,
+    ship_function,
+    ship_plain_callable,
+    wrong_argument,
+)
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import KeyGroups
-from firesteel.plan.operator_specs import MapSpec, ProcessSpec, ReduceSpec, SinkSpec
+from firesteel.plan.operator_specs import (
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    SinkSpec,
+    WithStateKind,
+    WithStateSpec,
+)
 from firesteel.plan.shipped import Shipped
 
 if TYPE_CHECKING:
+    from firesteel.datastream.interval_join import IntervalJoin
     from firesteel.datastream.windowed_stream import WindowedStream
 
 __all__ = ["KeyedStream"]
@@ -76,6 +92,56 @@ class KeyedStream(DataStream):
         """What a `KeyedProcessFunction` makes of the records, with state and timers per key."""
         spec = ProcessSpec(ship_function(func, "process() on a KeyedStream", KeyedProcessFunction))
         return self._add("Keyed Process", spec, declared_type("process()", output_type))
+
+    def map_with_state(
+        self,
+        func: Callable[[Any, Any], tuple[Any, Any]],
+        state_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """One output for each record, by a function of the record and its key's state; not in PyFlink.
+
+        The state is None at first; the function returns the output and the new state, None to forget it::
+
+            numbered = stream.key_by(...).map_with_state(lambda r, n: ((n or 0, r), (n or 0) + 1))
+        """
+        return self._with_state("map_with_state()", WithStateKind.MAP, func, state_type, output_type)
+
+    def flat_map_with_state(
+        self,
+        func: Callable[[Any, Any], tuple[Iterable[Any] | None, Any]],
+        state_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Any number of outputs for each record, by a function of the record and its key's state; not in PyFlink.
+
+        The state is None at first; the function returns the outputs and the new state, None to forget it.
+        """
+        return self._with_state("flat_map_with_state()", WithStateKind.FLAT_MAP, func, state_type, output_type)
+
+    def filter_with_state(
+        self, func: Callable[[Any, Any], tuple[bool, Any]], state_type: TypeInformation | None = None
+    ) -> DataStream:
+        """The records that a function of the record and its key's state wants to keep; not in PyFlink.
+
+        The state is None at first; the function returns whether to keep the record and the new state::
+
+            first_of_each_key = stream.key_by(...).filter_with_state(lambda r, seen: (not seen, True))
+        """
+        return self._with_state("filter_with_state()", WithStateKind.FILTER, func, state_type, self._type)
+
+    def _with_state(
+        self,
+        operation: str,
+        kind: WithStateKind,
+        func: Callable[[Any, Any], Any],
+        state_type: TypeInformation | None,
+        output_type: TypeInformation | None,
+    ) -> DataStream:
+        shipped = ship_plain_callable(func, operation, arguments=2)
+        spec = WithStateSpec(shipped, kind, declared_type(operation, state_type))
+        name = f"{kind.value.replace('_', ' ').title()} With State"
+        return self._add(name, spec, declared_type(operation, output_type))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """The reduction of all records of a key so far, for every record; in BATCH only the last one."""
@@ -135,6 +201,18 @@ class KeyedStream(DataStream):
 
     # Windows ----------------------------------------------------------------------------------------
 
+    def interval_join(self, other: KeyedStream) -> IntervalJoin:
+        """Pair records of one key whose event times are close; not in PyFlink.
+
+        ``a.interval_join(b).between(lower, upper).process(function)``
+        """
+        from firesteel.datastream.interval_join import IntervalJoin
+
+        if not isinstance(other, KeyedStream):
+            raise wrong_argument("interval_join()", "another keyed stream", other)
+        self._check_partner("interval_join()", other)
+        return IntervalJoin(self, other)
+
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """The stream divided by keys and windows."""
         from firesteel.datastream.windowed_stream import WindowedStream
@@ -142,10 +220,19 @@ class KeyedStream(DataStream):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """The stream divided by keys and windows of so many records."""
+        """The stream divided by keys and windows of so many records, one after the other or every ``slide``."""
         from firesteel.datastream.windowed_stream import WindowedStream
 
-        return WindowedStream(self, None)
+        if slide == 0:
+            return WindowedStream(self, CountTumblingWindowAssigner(size))
+        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
+
+    def time_window(self, size: AnyLength, slide: AnyLength | None = None) -> WindowedStream:
+        """The stream divided by keys and time windows, tumbling or sliding; as in Java, and not in PyFlink.
+
+        By processing time when that is the environment's time characteristic, otherwise by event time.
+        """
+        return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
     # Ends -------------------------------------------------------------------------------------------
 

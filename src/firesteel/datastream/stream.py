@@ -37,7 +37,7 @@ from firesteel.datastream.fields import getter, resolve
 from firesteel.datastream.key_selectors import KeyLike, key_of
 from firesteel.datastream.not_yet import not_yet
 from firesteel.datastream.operator_settings import OperatorSettings
-from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.datastream.user_functions import ship_callable, ship_function, ship_strategy, wrong_argument
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import (
     Auto,
@@ -59,6 +59,7 @@ from firesteel.plan.operator_specs import (
     PrintSpec,
     ProcessSpec,
     SinkSpec,
+    TimestampsSpec,
 )
 from firesteel.plan.shipped import Shipped
 
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         BroadcastStream,
         ConnectedStreams,
     )
+    from firesteel.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from firesteel.datastream.keyed_stream import KeyedStream
     from firesteel.datastream.split_stream import OutputSelector, SplitStream
     from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -229,8 +231,21 @@ class DataStream(OperatorSettings):
         return self._add("Projection", spec, TupleTypeInfo(known) if len(known) == len(types) else None)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give records event times and the stream watermarks."""
-        raise not_yet("assign_timestamps_and_watermarks()", "event time is")
+        """The same records with event times and watermarks by a strategy; those they had before end here.
+
+        It runs with the parallelism of the stream, and belongs before anything that redistributes records.
+        """
+        shipped = ship_strategy(watermark_strategy, "assign_timestamps_and_watermarks()")
+        if watermark_strategy.alignment is not None:
+            raise UnsupportedOperationError(
+                "assign_timestamps_and_watermarks(): only sources can wait for each other; give a strategy with "
+                "watermark alignment to from_source()"
+            )
+        stream = self._add("Timestamps/Watermarks", TimestampsSpec(shipped), self._type)
+        if len(self._origins) == 1:
+            parallelism = self._env._graph[self._origins[0].node].parallelism
+            stream._change("assign_timestamps_and_watermarks()", parallelism=parallelism)
+        return stream
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that this stream's operator sent to a side output."""
@@ -290,9 +305,27 @@ class DataStream(OperatorSettings):
         )
 
         if isinstance(ds, BroadcastStream):
+            self._check_partner("connect()", ds.input_stream)
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_partner("connect()", ds)
         return ConnectedStreams(self, ds)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Pair the records of two streams that share a key and a window; not in PyFlink.
+
+        ``a.join(b).where(key_of_a).equal_to(key_of_b).window(assigner).apply(function)``
+        """
+        from firesteel.datastream.joined_streams import JoinedStreams
+
+        self._check_partner("join()", other)
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """Group the records of two streams that share a key and a window; not in PyFlink."""
+        from firesteel.datastream.joined_streams import CoGroupedStreams
+
+        self._check_partner("co_group()", other)
+        return CoGroupedStreams(self, other)
 
     def _check_partner(self, operation: str, other: object) -> None:
         if not isinstance(other, DataStream):

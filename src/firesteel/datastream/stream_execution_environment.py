@@ -12,13 +12,14 @@ from firesteel.common.errors import ProgramError
 from firesteel.common.job_client import JobClient
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.typeinfo import TypeInformation, Types
-from firesteel.common.watermark_strategy import BoundedOutOfOrderness, NoWatermarks, WatermarkStrategy
+from firesteel.common.watermark_strategy import IngestionTime, WatermarkStrategy
 from firesteel.contracts.source import Boundedness, ParallelSourceFunction, Source, SourceFunction
 from firesteel.datastream.environment_settings import EnvironmentSettings
 from firesteel.datastream.not_yet import not_yet, refuse_unsupported_options
 from firesteel.datastream.stream import DataStream, Origin, declared_type
-from firesteel.datastream.user_functions import ship_function, wrong_argument
-from firesteel.graph.stream_graph import Edge, GraphBuilder
+from firesteel.datastream.time_characteristic import TimeCharacteristic
+from firesteel.datastream.user_functions import ship_function, ship_strategy, wrong_argument
+from firesteel.graph.stream_graph import Edge, GraphBuilder, StreamGraph
 from firesteel.plan.operator_specs import OperatorSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
 
@@ -120,13 +121,15 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not isinstance(source, Source):
             remedy = "use add_source() for a SourceFunction" if isinstance(source, SourceFunction) else ""
             raise wrong_argument("from_source()", "a Source", source, remedy)
-        _check_strategy(watermark_strategy)
+        strategy = ship_strategy(watermark_strategy, "from_source()")
         if type_info is None and hasattr(source, "get_produced_type"):
             type_info = source.get_produced_type()
         bounded = source.boundedness is Boundedness.BOUNDED
         shipped = Shipped.of(source, "from_source()")
         declared = declared_type("from_source()", type_info)
-        return self._add_source(source_name, shipped, declared, bounded, source.max_subtasks)
+        if watermark_strategy == WatermarkStrategy.no_watermarks():
+            return self._add_source(source_name, shipped, declared, bounded, source.max_subtasks)
+        return self._add_source(source_name, shipped, declared, bounded, source.max_subtasks, strategy)
 
     def add_source(
         self,
@@ -198,8 +201,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         type_info: TypeInformation | None,
         bounded: bool,
         max_subtasks: int | None,
+        strategy: Shipped | None = None,
     ) -> DataStream:
-        spec = SourceSpec(shipped, bounded, max_subtasks)
+        spec = SourceSpec(shipped, bounded, max_subtasks, strategy)
         settings: dict[str, Any] = {"output_type": type_info}
         if max_subtasks == 1:
             settings.update(parallelism=1, fixed_parallelism=True)
@@ -231,6 +235,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 "there is nothing to execute: no operator was added since the last execution; "
                 "create a stream first, e.g. env.from_collection([1, 2, 3]).print()"
             )
+        if self.get_stream_time_characteristic() is TimeCharacteristic.IngestionTime:
+            graph = _with_ingestion_time(graph)
         configuration = self._job_configuration()
         refuse_unsupported_options(configuration)
         name = job_name or configuration.get(options.PIPELINE_NAME) or _DEFAULT_JOB_NAME
@@ -259,12 +265,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Nothing to release: an environment holds no resources of its own."""
 
 
-def _check_strategy(strategy: WatermarkStrategy) -> None:
-    """Refuse strategies that have an effect; those that only follow timestamps have none where there are none."""
-    if not isinstance(strategy, WatermarkStrategy):
-        raise wrong_argument(
-            "from_source()", "a WatermarkStrategy", strategy, "WatermarkStrategy.no_watermarks()"
+def _with_ingestion_time(graph: StreamGraph) -> StreamGraph:
+    """The graph with times of arrival from all sources that have no strategy of their own."""
+    strategy = Shipped.of(WatermarkStrategy(IngestionTime()), "IngestionTime")
+    return StreamGraph(
+        tuple(
+            replace(node, spec=replace(node.spec, strategy=strategy))
+            if isinstance(node.spec, SourceSpec) and node.spec.strategy is None
+            else node
+            for node in graph
         )
-    follows = isinstance(strategy.generator, (NoWatermarks, BoundedOutOfOrderness))
-    if not follows or strategy.timestamp_assigner is not None or strategy.alignment is not None:
-        raise not_yet("from_source() with timestamps or watermarks of its own", "event time is")
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import types
+from dataclasses import replace
 from typing import Any
 
 from firesteel.common.errors import WrongArgumentError, describe_function, short_repr
+from firesteel.common.watermark_strategy import CustomGenerator, WatermarkStrategy
 from firesteel.contracts.functions import Function
 from firesteel.plan.shipped import Shipped
 
-__all__ = ["WrongArgumentError", "ship_callable", "ship_function", "wrong_argument"]
+__all__ = ["WrongArgumentError", "ship_callable", "ship_function", "ship_plain_callable", "ship_strategy", "wrong_argument"]
 
 
 def wrong_argument(used_by: str, expected: str, got: object, remedy: str = "") -> WrongArgumentError:
@@ -32,6 +34,30 @@ def ship_callable(function: Any, used_by: str, kind: type[Function], arguments: 
     """Ship an object of ``kind`` or a plain callable of so many arguments; the callable is not wrapped."""
     check_callable(function, used_by, kind, arguments)
     return Shipped.of(function, used_by)
+
+
+def ship_plain_callable(function: Any, used_by: str, arguments: int) -> Shipped:
+    """Ship a callable of so many arguments, where there is no function class for it."""
+    expected = f"a function of {arguments} values"
+    is_class = isinstance(function, type) and issubclass(function, Function)
+    if is_class or isinstance(function, Function) or not callable(function):
+        raise wrong_argument(used_by, expected, function)
+    if isinstance(function, types.FunctionType | types.MethodType):
+        _check_signature(function, used_by, expected, arguments)
+    return Shipped.of(function, used_by)
+
+
+def ship_strategy(strategy: Any, used_by: str) -> Shipped:
+    """Ship a `WatermarkStrategy`, described by the user's code in it."""
+    if not isinstance(strategy, WatermarkStrategy):
+        raise wrong_argument(
+            used_by, "a WatermarkStrategy", strategy, "for example WatermarkStrategy.no_watermarks()"
+        )
+    code: Any = strategy.timestamp_assigner
+    if code is None and isinstance(strategy.generator, CustomGenerator):
+        code = strategy.generator.supplier
+    shipped = Shipped.of(strategy, used_by)
+    return shipped if code is None else replace(shipped, description=describe_function(code))
 
 
 def check_callable(function: Any, used_by: str, kind: type[Function], arguments: int = 1) -> None:

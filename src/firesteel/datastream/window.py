@@ -1,9 +1,41 @@
-"""Windows, assigners and triggers; at PyFlink's path."""
+"""Windows, assigners, triggers and evictors; at PyFlink's path."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
+from firesteel.contracts.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from firesteel.contracts.session_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from firesteel.contracts.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaFunction,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from firesteel.contracts.window_assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from firesteel.contracts.window_serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
 from firesteel.contracts.windows import (
     CountWindow,
     GlobalWindow,
@@ -14,48 +46,44 @@ from firesteel.contracts.windows import (
     Window,
     WindowAssigner,
 )
-from firesteel.datastream.not_yet import not_yet
 
 __all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
     "CountWindow",
+    "CountWindowSerializer",
+    "DeltaEvictor",
+    "DeltaFunction",
+    "DeltaTrigger",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
     "GlobalWindow",
+    "GlobalWindowSerializer",
+    "GlobalWindows",
     "MergingWindowAssigner",
+    "NeverTrigger",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
+    "SessionWindowTimeGapExtractor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeEvictor",
     "TimeWindow",
+    "TimeWindowSerializer",
+    "TimestampedValue",
     "Trigger",
     "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
     "Window",
     "WindowAssigner",
 ]
-
-_LATER = frozenset(
-    {
-        "ContinuousEventTimeTrigger",
-        "ContinuousProcessingTimeTrigger",
-        "CountSlidingWindowAssigner",
-        "CountTrigger",
-        "CountTumblingWindowAssigner",
-        "CountWindowSerializer",
-        "DynamicEventTimeSessionWindows",
-        "DynamicProcessingTimeSessionWindows",
-        "EventTimeSessionWindows",
-        "EventTimeTrigger",
-        "GlobalWindowSerializer",
-        "GlobalWindows",
-        "NeverTrigger",
-        "ProcessingTimeSessionWindows",
-        "ProcessingTimeTrigger",
-        "PurgingTrigger",
-        "SessionWindowTimeGapExtractor",
-        "SlidingEventTimeWindows",
-        "SlidingProcessingTimeWindows",
-        "TimeWindowSerializer",
-        "TumblingEventTimeWindows",
-        "TumblingProcessingTimeWindows",
-    }
-)
-
-
-def __getattr__(name: str) -> NoReturn:
-    if name in _LATER:
-        raise not_yet(f"{__name__}.{name}", "windows are")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,27 +2,275 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from firesteel.datastream.not_yet import not_yet
+from firesteel.common.errors import ProgramError
+from firesteel.common.time import AnyLength, millis_of
+from firesteel.common.typeinfo import TypeInformation
+from firesteel.contracts.evictors import Evictor
+from firesteel.contracts.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    Function,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from firesteel.contracts.output_tag import OutputTag
+from firesteel.contracts.state import MapStateDescriptor, ValueStateDescriptor
+from firesteel.contracts.windows import MergingWindowAssigner, Trigger, WindowAssigner
+from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
+from firesteel.datastream.stream import declared_type
+from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.plan.operator_specs import WindowSpec
+from firesteel.plan.shipped import Shipped
 
 if TYPE_CHECKING:
-    from firesteel.contracts.windows import WindowAssigner
     from firesteel.datastream.keyed_stream import KeyedStream
     from firesteel.datastream.stream import DataStream
+    from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = ["AllWindowedStream", "WindowedStream"]
 
+_Reduce = Callable[[Any, Any], Any] | ReduceFunction
+_Self = TypeVar("_Self", bound="_Windowed[Any, Any]")
+_APPLIED = TypeVar("_APPLIED", bound=Function)
+_PROCESSED = TypeVar("_PROCESSED", bound=Function)
 
-class WindowedStream:
+
+class _Windowed(Generic[_APPLIED, _PROCESSED]):
+    """What both kinds share; the type parameters are the window functions of ``apply`` and ``process``."""
+
+    _kind: str
+    _apply_kind: type[Function]
+    _process_kind: type[Function]
+
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+        if isinstance(window_assigner, type) or not isinstance(window_assigner, WindowAssigner):
+            raise wrong_argument(f"{self._kind}()", "a WindowAssigner", window_assigner)
+        self._keyed_stream = keyed_stream
+        self._assigner = window_assigner
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
+        self._allowed_lateness = 0
+        self._late_tag: OutputTag | None = None
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment the stream belongs to."""
+        return self._keyed_stream.get_execution_environment()
+
+    def get_input_type(self) -> TypeInformation:
+        """The declared type of the records; pickled bytes when none was declared."""
+        return self._keyed_stream.get_type()
+
+    # Settings ---------------------------------------------------------------------------------------
+
+    def trigger(self: _Self, trigger: Trigger[Any, Any]) -> _Self:
+        """Decide with another trigger when windows fire; it replaces the assigner's own."""
+        if not isinstance(trigger, Trigger):
+            raise wrong_argument("trigger()", "a Trigger", trigger)
+        if isinstance(self._assigner, MergingWindowAssigner):
+            _check_mergeable(trigger, self._assigner)
+        self._trigger = trigger
+        return self
+
+    def evictor(self: _Self, evictor: Evictor[Any, Any]) -> _Self:
+        """Let an evictor remove elements around the window function; not in PyFlink.
+
+        All elements are kept then, and a reduce or aggregate function is applied when the window fires.
+        """
+        if not isinstance(evictor, Evictor):
+            raise wrong_argument("evictor()", "an Evictor", evictor)
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self: _Self, time_ms: AnyLength) -> _Self:
+        """Keep windows for some time (milliseconds, or a length of time) after their end, for late records.
+
+        Each one fires its window again. Without effect on windows of processing time, which knows no late records.
+        """
+        try:
+            lateness = millis_of(time_ms)
+        except TypeError:
+            raise wrong_argument("allowed_lateness()", "a number of milliseconds", time_ms) from None
+        if lateness < 0:
+            raise ProgramError(f"allowed_lateness() cannot be negative, got {lateness} ms")
+        self._allowed_lateness = lateness
+        return self
+
+    def side_output_late_data(self: _Self, output_tag: OutputTag) -> _Self:
+        """Send records of which all windows are over to a side output, instead of dropping them."""
+        if not isinstance(output_tag, OutputTag):
+            raise wrong_argument("side_output_late_data()", "an OutputTag", output_tag)
+        self._late_tag = output_tag
+        return self
+
+    # Functions --------------------------------------------------------------------------------------
+
+    def reduce(
+        self,
+        reduce_function: _Reduce,
+        window_function: _APPLIED | _PROCESSED | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """The reduction of each window's elements, or what a window function makes of it.
+
+        Elements are reduced as they come. Sliding windows may be reduced in parts, so the function should be
+        associative and not depend on the order of elements.
+        """
+        aggregator = ship_callable(reduce_function, "reduce()", ReduceFunction, arguments=2)
+        if window_function is None and output_type is None:
+            output_type = self._keyed_stream._type
+        return self._add(aggregator, self._shipped("reduce()", window_function), output_type)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: _APPLIED | _PROCESSED | None = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """The aggregate of each window's elements, or what a window function makes of it.
+
+        Elements are aggregated as they come. Session windows need ``merge``; sliding windows use it to aggregate
+        in parts, when it is implemented.
+        """
+        aggregator = ship_function(aggregate_function, "aggregate()", AggregateFunction)
+        if not isinstance(accumulator_type, list):
+            declared_type("aggregate()", accumulator_type)
+        return self._add(aggregator, self._shipped("aggregate()", window_function), output_type)
+
+    def apply(self, window_function: _APPLIED, output_type: TypeInformation | None = None) -> DataStream:
+        """What a window function makes of all elements of a window, which are kept until it fires."""
+        return self._add(None, ship_function(window_function, "apply()", self._apply_kind), output_type)
+
+    def process(
+        self, process_window_function: _PROCESSED, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """What a window function makes of all elements of a window, with its times and with state."""
+        shipped = ship_function(process_window_function, "process()", self._process_kind)
+        return self._add(None, shipped, output_type)
+
+    # Aggregates; not in PyFlink ---------------------------------------------------------------------
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The sum of a field over each window; other fields are those of one of its records."""
+        field = self._keyed_stream._field("sum", position_to_sum)
+        return self._add_built_in(RollingSum(field), f"sum({position_to_sum!r})")
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The smallest value of a field in each window; other fields are those of one of its records."""
+        field = self._keyed_stream._field("min", position_to_min)
+        return self._add_built_in(RollingExtreme(field, largest=False), f"min({position_to_min!r})")
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The largest value of a field in each window; other fields are those of one of its records."""
+        field = self._keyed_stream._field("max", position_to_max)
+        return self._add_built_in(RollingExtreme(field, largest=True), f"max({position_to_max!r})")
+
+    def min_by(self, position_to_min_by: int | str = 0, first: bool = True) -> DataStream:
+        """The record with the smallest value of a field in each window; of equal ones the first, or the last."""
+        field = self._keyed_stream._field("min_by", position_to_min_by)
+        function = RollingExtremeBy(field, largest=False, first=first)
+        return self._add_built_in(function, f"min_by({position_to_min_by!r})")
+
+    def max_by(self, position_to_max_by: int | str = 0, first: bool = True) -> DataStream:
+        """The record with the largest value of a field in each window; of equal ones the first, or the last."""
+        field = self._keyed_stream._field("max_by", position_to_max_by)
+        function = RollingExtremeBy(field, largest=True, first=first)
+        return self._add_built_in(function, f"max_by({position_to_max_by!r})")
+
+    # Building the graph -----------------------------------------------------------------------------
+
+    def _add_built_in(self, function: ReduceFunction, description: str) -> DataStream:
+        shipped = replace(Shipped.of(function, description), description=description)
+        return self._add(shipped, None, self._keyed_stream._type)
+
+    def _shipped(self, used_by: str, window_function: Any) -> Shipped | None:
+        if window_function is None:
+            return None
+        return ship_function(window_function, used_by, self._apply_kind, self._process_kind)
+
+    def _add(
+        self, aggregator: Shipped | None, function: Shipped | None, output_type: TypeInformation | None
+    ) -> DataStream:
+        assigner = self._assigner
+        trigger = self._trigger
+        if trigger is None:
+            trigger = assigner.get_default_trigger(self.get_execution_environment())
+            if isinstance(assigner, MergingWindowAssigner):
+                _check_mergeable(trigger, assigner)
+        spec = WindowSpec(
+            Shipped.of(assigner, f"{self._kind}()"),
+            Shipped.of(trigger, "trigger()"),
+            aggregator,
+            function,
+            None if self._evictor is None else Shipped.of(self._evictor, "evictor()"),
+            self._allowed_lateness,
+            None if self._late_tag is None else self._late_tag.tag_id,
+        )
+        stream = self._keyed_stream._add(
+            type(assigner).__name__, spec, declared_type("the window's output_type", output_type)
+        )
+        used = ", ".join(each.description for each in (aggregator, function) if each is not None)
+        self._describe(stream, f"{self._kind}({assigner!r}, {type(trigger).__name__}, {used})")
+        return stream
+
+    def _describe(self, stream: DataStream, description: str) -> None:
+        stream.set_description(description)
+
+
+class WindowedStream(_Windowed["WindowFunction[Any, Any, Any, Any]", "ProcessWindowFunction[Any, Any, Any, Any]"]):
     """A stream divided by keys and windows."""
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any] | None) -> None:
-        raise not_yet("window()", "windows are")
+    _kind = "window"
+    _apply_kind = WindowFunction
+    _process_kind = ProcessWindowFunction
 
 
-class AllWindowedStream:
+class AllWindowedStream(_Windowed["AllWindowFunction[Any, Any, Any]", "ProcessAllWindowFunction[Any, Any, Any]"]):
     """A stream divided by windows alone; its operators have one subtask."""
 
+    _kind = "window_all"
+    _apply_kind = AllWindowFunction
+    _process_kind = ProcessAllWindowFunction
+
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        raise not_yet("window_all()", "windows are")
+        super().__init__(data_stream.key_by(_same_key), window_assigner)
+
+    def _describe(self, stream: DataStream, description: str) -> None:
+        stream.force_non_parallel()
+        super()._describe(stream, description)
+
+
+def _same_key(value: Any) -> int:
+    """The key of all records of a stream without keys."""
+    return 0
+
+
+def _check_mergeable(trigger: Trigger[Any, Any], assigner: WindowAssigner[Any, Any]) -> None:
+    """Refuse triggers that cannot follow their windows when these merge."""
+    if not trigger.can_merge():
+        raise ProgramError(
+            f"{assigner!r} merges windows, but {type(trigger).__name__} cannot: its can_merge() says so; use a trigger "
+            "that merges, or windows that do not"
+        )
+    unmergeable = _unmergeable_state(trigger)
+    if unmergeable:
+        raise ProgramError(
+            f"{assigner!r} merges windows, but {type(trigger).__name__} keeps {unmergeable[0]!r}, which cannot be "
+            "merged; use list, reducing or aggregating state in triggers of merging windows"
+        )
+
+
+def _unmergeable_state(trigger: Trigger[Any, Any]) -> list[Any]:
+    found: list[Any] = []
+    for attribute in vars(trigger).values():
+        if isinstance(attribute, ValueStateDescriptor | MapStateDescriptor):
+            found.append(attribute)
+        elif isinstance(attribute, Trigger):
+            found += _unmergeable_state(attribute)
+    return found

@@ -23,6 +23,7 @@ from firesteel.jobmaster.job_lifecycle import (
     TaskSaid,
 )
 from firesteel.jobmaster.statistics import ReportBook
+from firesteel.jobmaster.watermark_alignment import WatermarkGroups
 from firesteel.plan.control_protocol import CollectHello, Hello, TaskHello
 from firesteel.plan.executor import Attempt, ControlEndpoint, Deployment, Executor
 from firesteel.plan.messages import (
@@ -33,6 +34,7 @@ from firesteel.plan.messages import (
     TaskMessage,
     TaskReport,
     TextOutput,
+    WatermarkReport,
 )
 from firesteel.plan.operator_specs import RuntimeMode
 
@@ -55,6 +57,8 @@ class AttemptMaster:
         self._server: ControlServer | None = None
         self._senders: dict[TaskId, Callable[[MasterMessage], None]] = {}
         self._closed = False
+        self._groups = WatermarkGroups()
+        self._groups_lock = threading.Lock()
 
     # What executors see.
 
@@ -147,10 +151,17 @@ class AttemptMaster:
                 CONSOLE.log(attributes)
             case TaskReport():
                 self._reports.record(origin.task, message)
+            case WatermarkReport():
+                self._align(origin.task, message)
             case CollectedRecords():
                 raise ValueError("collected records come on a connection of their own")
             case _:
                 self._post(TaskSaid(origin, message))
+
+    def _align(self, task: TaskId, report: WatermarkReport) -> None:
+        with self._groups_lock:  # also while sending: a later answer must not overtake an earlier one
+            for instruction in self._groups.report(task, report):
+                self.send(instruction.tasks, instruction.message)
 
     def _write(self, text: str, stream: str) -> None:
         try:

@@ -47,6 +47,16 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkReport:
+    """How far a source subtask of an alignment group has come; the greatest watermark: it holds nobody back."""
+
+    group: str
+    operator_id: str
+    subtask: int
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
 class TextOutput:
     """Complete lines that the task printed, in order. ``stream`` is "stdout" or "stderr"."""
 
@@ -99,9 +109,18 @@ class StopSources:
     """End all sources as if their input had ended; everything in flight is processed."""
 
 
+@dataclass(frozen=True, slots=True)
+class AlignmentUpdate:
+    """How far the slowest member of an alignment group has come; the others wait when too far ahead of it."""
+
+    group: str
+    watermark: int
+
+
 TaskMessage = (
     TaskStarted
     | TaskReport
+    | WatermarkReport
     | TextOutput
     | LogOutput
     | TaskFinished
@@ -109,4 +128,4 @@ TaskMessage = (
     | TaskFailed
     | CollectedRecords
 )
-MasterMessage = CancelTask | StopSources
+MasterMessage = CancelTask | StopSources | AlignmentUpdate

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from firesteel.common.typeinfo import TypeInformation
+from firesteel.contracts.state import MapStateDescriptor
 from firesteel.plan.shipped import Shipped
 
 
@@ -28,11 +29,25 @@ class SourceSpec(OperatorSpec):
     """Reads a `contracts.source.Source`; ``bounded`` decides what AUTOMATIC mode becomes.
 
     ``max_subtasks`` is the source's own: 1 when it cannot be read in parallel, None for no limit.
+    ``strategy`` is a `WatermarkStrategy`; None leaves timestamps and watermarks to the source.
     """
 
     function: Shipped
     bounded: bool
     max_subtasks: int | None = None
+    strategy: Shipped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsSpec(OperatorSpec):
+    """New timestamps and watermarks by a `WatermarkStrategy`; those from before end here."""
+
+    strategy: Shipped
+
+    @property
+    def user_code(self) -> Shipped | None:
+        """The strategy, described by the user's code in it."""
+        return self.strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,28 @@ class ReduceSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowSpec(OperatorSpec):
+    """Windows per key: what makes them, what fires them, what becomes of their elements.
+
+    ``aggregator`` is a reduce or aggregate function, without which all elements are kept; ``window_function`` gets
+    what it makes of them, and without one that is emitted. ``late_tag`` names the side output of late records.
+    """
+
+    assigner: Shipped
+    trigger: Shipped
+    aggregator: Shipped | None = None
+    window_function: Shipped | None = None
+    evictor: Shipped | None = None
+    allowed_lateness: int = 0
+    late_tag: str | None = None
+
+    @property
+    def user_code(self) -> Shipped | None:
+        """The window function, or what stands for it."""
+        return self.aggregator if self.window_function is None else self.window_function
+
+
+@dataclass(frozen=True, slots=True)
 class CoMapSpec(OperatorSpec):
     """``map1`` and ``map2`` over two inputs."""
 
@@ -89,6 +126,42 @@ class CoProcessSpec(OperatorSpec):
     """``process_element1`` and ``process_element2`` over two inputs."""
 
     function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastProcessSpec(OperatorSpec):
+    """``process_element`` over input 0, ``process_broadcast_element`` over input 1, which is broadcast."""
+
+    function: Shipped
+    descriptors: tuple[MapStateDescriptor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoinSpec(OperatorSpec):
+    """``process_element(left, right, ctx)`` for pairs of one key; bounds in milliseconds, inclusive."""
+
+    function: Shipped
+    lower: int
+    upper: int
+    left_late_tag: str | None = None
+    right_late_tag: str | None = None
+
+
+class WithStateKind(enum.Enum):
+    """What a function of record and state gives: one result, any number, or whether to keep the record."""
+
+    MAP = "map"
+    FLAT_MAP = "flat_map"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class WithStateSpec(OperatorSpec):
+    """``function(value, state or None)`` per key, which returns its result and the new state or None."""
+
+    function: Shipped
+    kind: WithStateKind
+    state_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)

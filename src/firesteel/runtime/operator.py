@@ -61,12 +61,13 @@ class Output(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator is given when it opens."""
+    """What an operator is given when it opens; ``watermark_interval`` is in milliseconds, 0 for never."""
 
     output: Output
     runtime: RuntimeContext
     services: TaskServices
     mode: RuntimeMode
+    watermark_interval: int = 200
 
 
 class Operator:

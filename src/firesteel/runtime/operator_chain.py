@@ -170,7 +170,12 @@ class ChainLink:
     def poll(self, limit: int) -> bool:
         """Let a source produce a batch; tell the next ones when it has ended."""
         source: Any = self.operator
-        produced: bool = self._guarded(lambda: source.poll(limit))
+        try:
+            produced: bool = source.poll(limit)
+        except JobExecutionError:
+            raise
+        except Exception as error:
+            raise self._blame.error(error, failing_record(source.batch, source.cursor)) from error
         if source.ended:
             self.output.end()
         return produced

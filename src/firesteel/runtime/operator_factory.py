@@ -9,13 +9,19 @@ from firesteel.contracts.sink import DiscardingSink
 from firesteel.plan import operator_specs as specs
 from firesteel.plan.job_plan import OperatorPlan
 from firesteel.runtime.operator import Operator
+from firesteel.runtime.operators.broadcast import BroadcastProcessOperator
+from firesteel.runtime.operators.interval_join import IntervalJoinOperator
 from firesteel.runtime.operators.process import CoFlatMapOperator, CoMapOperator, ProcessOperator, keyed_call
 from firesteel.runtime.operators.reduce import ReduceOperator
 from firesteel.runtime.operators.sink import CollectOperator, DiscardOperator, PrintOperator, SinkOperator
 from firesteel.runtime.operators.source import SourceOperator
 from firesteel.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from firesteel.runtime.operators.timestamps import TimestampsOperator
+from firesteel.runtime.operators.with_state import WithStateOperator
+from firesteel.runtime.operators.window_factory import create_window_operator
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.operator_state import OperatorStateBackend
 
 KeyOf = Callable[[Any], Any]
 
@@ -28,6 +34,9 @@ def create_operator(plan: OperatorPlan, state: HashMapBackend) -> Operator:
             return PrintOperator(identifier, to_stderr, input_type)
         case specs.CollectSpec(collect_id):
             return CollectOperator(collect_id)
+        case specs.WindowSpec():
+            assert keys[0] is not None
+            return create_window_operator(plan.spec, keys[0], state)
     assert plan.spec.user_code is not None
     return _around_function(plan.spec, UserFunction(plan.spec.user_code), keys, state)
 
@@ -36,8 +45,10 @@ def _around_function(
     spec: specs.OperatorSpec, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend
 ) -> Operator:
     match spec:
-        case specs.SourceSpec():
-            return SourceOperator(function)
+        case specs.SourceSpec(strategy=strategy):
+            return SourceOperator(function, None if strategy is None else UserFunction(strategy).instance)
+        case specs.TimestampsSpec():
+            return TimestampsOperator(function.instance)
         case specs.MapSpec():
             return MapOperator(_in_key_context(function, "map", keys, state))
         case specs.FilterSpec():
@@ -52,6 +63,13 @@ def _around_function(
             return CoMapOperator(function, keys, state)
         case specs.CoFlatMapSpec():
             return CoFlatMapOperator(function, keys, state)
+        case specs.BroadcastProcessSpec(_, descriptors):
+            return BroadcastProcessOperator(function, keys, state, OperatorStateBackend(descriptors))
+        case specs.WithStateSpec(_, kind):
+            assert keys[0] is not None
+            return WithStateOperator(function, kind, keys[0], state)
+        case specs.IntervalJoinSpec():
+            return IntervalJoinOperator(spec, function, keys, state)
         case specs.ReduceSpec():
             assert keys[0] is not None
             return ReduceOperator(function, keys[0], state)

@@ -21,7 +21,7 @@ from typing import Any
 
 from firesteel.common.errors import DataLossError
 from firesteel.plan.job_plan import JobPlan, VertexPlan
-from firesteel.plan.messages import TaskId, TaskReport
+from firesteel.plan.messages import AlignmentUpdate, TaskId, TaskReport, WatermarkReport
 from firesteel.runtime.elements import Chunk, EndOfInput, StreamStatus, Watermark
 from firesteel.runtime.outbox import Outbox
 from firesteel.runtime.router import create_router
@@ -151,6 +151,23 @@ class StageTask:
             if source is not None and source.ready(now):
                 did_something |= vertex.poll(self._source_batch)
         return did_something
+
+    def align(self, update: AlignmentUpdate) -> None:
+        """A group of sources has moved on, or has to wait."""
+        for vertex in self._sources:
+            alignment = None if vertex.source is None else vertex.source.alignment
+            if alignment is not None and alignment.group == update.group:
+                alignment.update(update.watermark)
+
+    def take_watermark_reports(self) -> list[WatermarkReport]:
+        """What sources of alignment groups have to tell the job master."""
+        found: list[WatermarkReport] = []
+        for vertex in self._sources:
+            alignment = None if vertex.source is None else vertex.source.alignment
+            if alignment is not None and (watermark := alignment.take()) is not None:
+                operator_id = vertex.plan.operators[0].id
+                found.append(WatermarkReport(alignment.group, operator_id, vertex.subtask, watermark))
+        return found
 
     def ready(self) -> bool:
         """Whether some source could produce, or some timer could fire, right now."""

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from firesteel.common.errors import UnsupportedOperationError
-from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.common.time import MAX_TIMESTAMP, to_millis
 from firesteel.contracts.timers import TimerService
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.hashmap_backend import HashMapBackend
 
 
 class EventClock(Protocol):
     """Knows how far event time has come."""
 
     current_watermark: int
-
-
-class KeyContext(Protocol):
-    """Knows the key that user code is called for."""
-
-    current_key: Any
 
 
 class ClockOnly(TimerService):
@@ -33,7 +28,7 @@ class ClockOnly(TimerService):
 
     def current_processing_time(self) -> int:
         """Time of the machine in milliseconds."""
-        return int(self._now() * 1000)
+        return to_millis(self._now())
 
     def current_watermark(self) -> int:
         """Event time up to which the input is complete."""
@@ -59,11 +54,13 @@ class ClockOnly(TimerService):
 class KeyedTimers(ClockOnly):
     """Timers that belong to the key in context."""
 
-    def __init__(self, clock: EventClock, services: TaskServices, keys: KeyContext) -> None:
+    def __init__(self, clock: EventClock, services: TaskServices, state: HashMapBackend) -> None:
         super().__init__(clock, services)
-        self._keys = keys
+        self._keys = state
         self.event_time = TimerQueue()
         self.processing_time = TimerQueue()
+        state.add_timers("event-time", self.event_time)
+        state.add_timers("processing-time", self.processing_time)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Fire when the machine's time reaches ``timestamp``; at once when it has passed."""
@@ -81,10 +78,19 @@ class KeyedTimers(ClockOnly):
         """Forget a timer, if it is there."""
         self.event_time.remove(timestamp, self._keys.current_key)
 
+    def ignore_new(self) -> None:
+        """From now on take no more timers: in BATCH those that fire at the end must not start a new life."""
+        self.register_event_time_timer = _ignore  # type: ignore[method-assign]
+        self.register_processing_time_timer = _ignore  # type: ignore[method-assign]
+
     def next_deadline(self) -> float:
         """When the next processing-time timer is due, in seconds since the epoch."""
         time = self.processing_time.next_time()
         return math.inf if time == MAX_TIMESTAMP else time / 1000
+
+
+def _ignore(timestamp: int) -> None:
+    """What registering a timer does at the end of a BATCH job."""
 
 
 def _refuse() -> NoReturn:

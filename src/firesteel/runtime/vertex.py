@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import DataLossError
+from firesteel.common.options import AUTO_WATERMARK_INTERVAL
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import OperatorStatistics
@@ -62,10 +64,12 @@ class VertexSubtask:
         self.subtask = subtask
         self.finished = False
         self._mode = plan.mode
+        self._watermark_interval = watermark_interval(plan)
         self._job_parameters = plan.job_parameters
         self._services = services
         self._routers = list(routers.values())
         self.contexts: list[TaskRuntimeContext] = []
+        self.backends: list[HashMapBackend] = []  # the state of each operator
         self.links = self._build_links(plan, routers)
         self.head = self.links[0]
         self._timed = [link for link in self.links if link.is_timed]
@@ -84,7 +88,9 @@ class VertexSubtask:
     def open(self) -> None:
         """Open the operators, last one first: whoever receives is ready before anyone sends."""
         for link, context in zip(reversed(self.links), reversed(self.contexts), strict=True):
-            link.open(OperatorContext(link.output, context, self._services, self._mode))
+            link.open(
+                OperatorContext(link.output, context, self._services, self._mode, self._watermark_interval)
+            )
 
     def poll(self, limit: int) -> bool:
         """Let the source produce a batch."""
@@ -157,6 +163,7 @@ class VertexSubtask:
             consumers = self._consumers(index, links, plan, routers)
             links[index] = self._build_link(operators[index], consumers)
         self.contexts.reverse()
+        self.backends.reverse()
         return [links[index] for index in range(len(operators))]
 
     def _consumers(
@@ -174,7 +181,7 @@ class VertexSubtask:
     def _build_link(
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
     ) -> ChainLink:
-        state = HashMapBackend()
+        state = HashMapBackend(self._services.now)
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
             tag: Branch(_converter(operator.side_types.get(tag)), receivers)
@@ -192,6 +199,7 @@ class VertexSubtask:
             live = create_operator(operator, state)
         except Exception as error:
             raise blame.error(error) from error
+        self.backends.append(state)
         link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, operator.key_selectors)
         self.contexts.append(
             TaskRuntimeContext(
@@ -212,6 +220,11 @@ class VertexSubtask:
             for sender in edge.distribution.sources(self.subtask, senders, self.plan.parallelism):
                 found.append(InputChannel(self, edge, sender, len(found)))
         return found
+
+
+def watermark_interval(plan: JobPlan) -> int:
+    """How often periodic watermarks are made in this job, in milliseconds; 0 for never."""
+    return Configuration.from_dict(dict(plan.options)).get(AUTO_WATERMARK_INTERVAL).to_millis()
 
 
 def _converter(type_info: TypeInformation | None) -> Any:

@@ -24,6 +24,7 @@ from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, 
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
+    AlignmentUpdate,
     CancelTask,
     MasterMessage,
     StopSources,
@@ -164,6 +165,8 @@ class TaskShell:
             if mailbox.control:
                 self._obey(task)
             task.poll()
+            for report in task.take_watermark_reports():
+                self._master.send(report)
             busy = not mailbox.empty() or task.ready()
             rows = task.take(idle=not busy)
             if rows:
@@ -186,6 +189,8 @@ class TaskShell:
             raise _Cancelled
         if isinstance(message, StopSources):
             task.stop_sources()
+        if isinstance(message, AlignmentUpdate):
+            task.align(message)
 
     def _report(self, task: StageTask) -> None:
         now = time.monotonic()

@@ -7,8 +7,9 @@ place without ``update`` is as undefined here as on every other backend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
+from firesteel.common.errors import UnsupportedOperationError
 from firesteel.contracts.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -19,34 +20,61 @@ from firesteel.contracts.state import (
     StateDescriptor,
     ValueState,
 )
+from firesteel.state.key_context import KeyContext, NamespaceScope
 
 _MISSING = object()
 
 
-class KeyContext(Protocol):
-    """Knows the key that user code is called for."""
-
-    current_key: Any
-
-
 class HeapState:
-    """What all of them share: the table, the key, and clearing."""
+    """What all of them share: the table, the key, the namespace, and clearing."""
 
     def __init__(self, keys: KeyContext, table: dict[Any, Any], descriptor: StateDescriptor) -> None:
         self._keys = keys
         self._table = table
+        self._descriptor = descriptor
+
+    def peek(self, stored_under: Any) -> Any:
+        """What is stored under a key (or key and namespace), None for nothing; renews and removes nothing."""
+        return self._table.get(stored_under)
+
+    def set_namespace(self, namespace: Any) -> None:
+        """Turn to a namespace of the current key; for states from ``HashMapBackend.namespaced`` only."""
+        assert isinstance(self._keys, NamespaceScope), f"{self._descriptor!r} has no namespaces"
+        self._keys.set_namespace(namespace)
+
+    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
+        """Move what ``key`` has in the namespaces ``sources`` into ``target``, in the order given."""
+        table = self._table
+        for source in sources:
+            found = table.pop((key, source), _MISSING)
+            if found is not _MISSING:
+                old = table.get((key, target), _MISSING)
+                table[(key, target)] = found if old is _MISSING else self.merged(old, found)
+
+    def merged(self, old: Any, new: Any) -> Any:
+        """One stored value for two; only some kinds of state can do this."""
+        raise UnsupportedOperationError(
+            f"{self._descriptor!r} cannot merge: when windows merge, only list, reducing and aggregating state "
+            "of two windows can become one"
+        )
 
     def clear(self) -> None:
         """Forget the value of the current key."""
-        self._table.pop(self._keys.current_key, None)
+        key = self._keys.current_key
+        if key in self._table:  # hashes the key even when the table is empty, which pop() does not: see NoKey
+            del self._table[key]
 
 
 class HeapValueState(HeapState, ValueState[Any]):
     """A single value."""
 
+    def __init__(self, keys: KeyContext, table: dict[Any, Any], descriptor: StateDescriptor) -> None:
+        super().__init__(keys, table, descriptor)
+        self._get = table.get  # a quarter less per access
+
     def value(self) -> Any:
         """The current key's value, None when it has none."""
-        return self._table.get(self._keys.current_key)
+        return self._get(self._keys.current_key)
 
     def update(self, value: Any) -> None:
         """Replace the value; None clears it."""
@@ -69,7 +97,8 @@ class HeapListState(HeapState, ListState[Any]):
 
     def add_all(self, values: list[Any]) -> None:
         """Append several elements."""
-        self._elements().extend(values)
+        if values:
+            self._elements().extend(values)
 
     def update(self, values: list[Any]) -> None:
         """Replace all elements; an empty list clears the state."""
@@ -77,6 +106,11 @@ class HeapListState(HeapState, ListState[Any]):
             self._table[self._keys.current_key] = list(values)
         else:
             self.clear()
+
+    def merged(self, old: Any, new: Any) -> Any:
+        """Both lists."""
+        old.extend(new)
+        return old
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
@@ -98,7 +132,8 @@ class HeapMapState(HeapState, MapState[Any, Any]):
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         """Set several entries."""
-        self._table.setdefault(self._keys.current_key, {}).update(dict_value)
+        if dict_value:
+            self._table.setdefault(self._keys.current_key, {}).update(dict_value)
 
     def remove(self, key: Any) -> None:
         """Remove one entry, if it is there; the last one takes the whole map with it."""
@@ -163,6 +198,10 @@ class HeapReducingState(HeapState, ReducingState[Any]):
         old = self._table.get(key, _MISSING)
         self._table[key] = value if old is _MISSING else self._reduce(old, value)
 
+    def merged(self, old: Any, new: Any) -> Any:
+        """The reduction of both."""
+        return self._reduce(old, new)
+
 
 class HeapAggregatingState(HeapState, AggregatingState[Any, Any]):
     """An accumulator."""
@@ -175,7 +214,11 @@ class HeapAggregatingState(HeapState, AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         """The result of the accumulator, None before the first addition."""
-        accumulator = self._table.get(self._keys.current_key, _MISSING)
+        return self.peek(self._keys.current_key)
+
+    def peek(self, stored_under: Any) -> Any:
+        """The result of the accumulator of a key."""
+        accumulator = self._table.get(stored_under, _MISSING)
         return None if accumulator is _MISSING else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
@@ -184,3 +227,7 @@ class HeapAggregatingState(HeapState, AggregatingState[Any, Any]):
         old = self._table.get(key, _MISSING)
         accumulator = self._function.create_accumulator() if old is _MISSING else old
         self._table[key] = self._function.add(value, accumulator)
+
+    def merged(self, old: Any, new: Any) -> Any:
+        """One accumulator for both."""
+        return self._function.merge(old, new)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from firesteel.testing.collect_sink import CollectSink
+from firesteel.testing.function_harness import FunctionHarness
 from firesteel.testing.local_master import SimulatedResult, run_plan
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.scripted_source import (
+    AddSplits,
     Emit,
     EmitWatermark,
+    EndSplit,
     Fail,
     GoIdle,
     Pause,
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEED",
+    "AddSplits",
     "CollectSink",
     "Emit",
     "EmitWatermark",
+    "EndSplit",
     "Fail",
+    "FunctionHarness",
     "GoIdle",
     "ManualClock",
     "Pause",

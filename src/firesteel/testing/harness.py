@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import TaskId
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import Element
+from firesteel.runtime.elements import Chunk, Element, StreamStatus, Watermark
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.stage_task import StageTask
-from firesteel.runtime.vertex import VertexSubtask
+from firesteel.runtime.vertex import VertexSubtask, watermark_interval
 from firesteel.runtime.wire_format import Header, decode, read_header
+from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.operator_snapshot import OperatorSnapshot
+from firesteel.state.operator_state import OperatorStateBackend
 from firesteel.testing.manual_clock import ManualClock
 
 __all__ = ["OperatorHarness", "RecordingOutput", "RecordingServices", "TaskHarness"]
@@ -23,8 +26,8 @@ __all__ = ["OperatorHarness", "RecordingOutput", "RecordingServices", "TaskHarne
 class RecordingServices:
     """Task services that keep what a task says."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = ManualClock() if clock is None else clock
         self.job_id = "0" * 32
         self.attempt = 0
         self.random = random.Random(0)
@@ -62,12 +65,16 @@ class RecordingOutput:
         self.side_timestamps: dict[str, list[int | None]] = {}
         self.watermarks: list[int] = []
         self.statuses: list[bool] = []
+        #: Main output and signals in the order in which they were emitted.
+        self.elements: list[Element] = []
 
     def emit(self, values: list[Any], timestamps: Timestamps) -> None:
         """Keep a batch."""
         self.values += values
         self.timestamps += [None] * len(values) if timestamps is None else timestamps
         self.batches.append(list(values))
+        if values:
+            self.elements.append(Chunk(list(values), None if timestamps is None else list(timestamps)))
 
     def emit_side(self, tag_id: str, values: list[Any], timestamps: Timestamps) -> None:
         """Keep a batch of a side output."""
@@ -78,10 +85,12 @@ class RecordingOutput:
     def watermark(self, timestamp: int) -> None:
         """Keep it."""
         self.watermarks.append(timestamp)
+        self.elements.append(Watermark(timestamp))
 
     def status(self, active: bool) -> None:
         """Keep it."""
         self.statuses.append(active)
+        self.elements.append(StreamStatus(active))
 
 
 class OperatorHarness:
@@ -98,22 +107,42 @@ class OperatorHarness:
         self,
         spec: OperatorSpec,
         *,
-        keys: tuple[Callable[[Any], Any], ...] = (),
+        keys: tuple[Callable[[Any], Any] | Shipped | None, ...] = (),
         mode: RuntimeMode = RuntimeMode.STREAMING,
         parallelism: int = 1,
         subtask: int = 0,
+        options: Mapping[str, str] | None = None,
+        clock: ManualClock | None = None,
+        snapshot: OperatorSnapshot | None = None,
     ) -> None:
-        self.services = RecordingServices()
+        self.services = RecordingServices(clock)
         self.output = RecordingOutput()
-        selectors = tuple(Shipped.of(key, "key_by") for key in keys)
+        selectors = tuple(_shipped(key) for key in keys)
         operator = OperatorPlan("op", "Operator", spec, key_selectors=selectors)
         vertex = VertexPlan(0, "Operator", 0, 0, parallelism, 128, (operator,))
-        plan = JobPlan("harness", mode, (), (vertex,), ())
+        plan = JobPlan("harness", mode, (), (vertex,), (), options or {})
         self.vertex = VertexSubtask(plan, vertex, subtask, {}, self.services)
         self.link = self.vertex.head
         self.operator = self.link.operator
         self.runtime = self.vertex.contexts[0]
-        self.link.open(OperatorContext(self.output, self.runtime, self.services, mode))
+        if snapshot is not None:
+            snapshot.restore(self.state, self.operator_state)
+        interval = watermark_interval(plan)
+        self.link.open(OperatorContext(self.output, self.runtime, self.services, mode, interval))
+
+    @property
+    def state(self) -> HashMapBackend:
+        """The keyed state."""
+        return self.vertex.backends[0]
+
+    @property
+    def operator_state(self) -> OperatorStateBackend | None:
+        """The broadcast state, when the operator has some."""
+        return getattr(self.operator, "operator_state", None)
+
+    def snapshot(self) -> OperatorSnapshot:
+        """A copy of the state and timers, for a new harness."""
+        return OperatorSnapshot.take(self.state, self.operator_state)
 
     def process(self, values: list[Any], timestamps: list[int | None] | None = None) -> None:
         """A batch of the first input."""
@@ -123,9 +152,26 @@ class OperatorHarness:
         """A batch of the second input."""
         self.link.receive_second(values, timestamps)
 
+    def on_time(self) -> None:
+        """Let the operator do all that is due by its clock."""
+        while self.operator.next_deadline() <= self.services.now():
+            self.link.on_time(self.services.now())
+
     def watermark(self, timestamp: int) -> None:
         """Event time advances."""
         self.link.watermark(timestamp)
+
+    def status(self, active: bool) -> None:
+        """The input becomes idle or active again."""
+        self.link.status(active)
+
+    def advance(self, seconds: float) -> None:
+        """The machine's time advances: what is due happens at its own time, earliest first."""
+        end = self.services.now() + seconds
+        while (due := self.operator.next_deadline()) <= end:
+            self.services.clock.advance_to(due)
+            self.link.on_time(self.services.now())
+        self.services.clock.advance_to(end)
 
     def finish(self) -> None:
         """The input has ended."""
@@ -134,6 +180,10 @@ class OperatorHarness:
     def close(self) -> None:
         """Close the operator."""
         self.link.close()
+
+
+def _shipped(key: Callable[[Any], Any] | Shipped | None) -> Shipped | None:
+    return key if key is None or isinstance(key, Shipped) else Shipped.of(key, "key_by")
 
 
 class TaskHarness:

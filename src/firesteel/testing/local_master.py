@@ -8,9 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.jobmaster.watermark_alignment import WatermarkGroups
 from firesteel.plan.executor import ControlEndpoint, Deployment
 from firesteel.plan.job_plan import JobPlan
-from firesteel.plan.messages import MasterMessage, TaskId, TaskMessage, TaskReport, TextOutput
+from firesteel.plan.messages import (
+    MasterMessage,
+    TaskId,
+    TaskMessage,
+    TaskReport,
+    TextOutput,
+    WatermarkReport,
+)
 from firesteel.testing.simulator import SEED, SimulatedAttempt
 
 __all__ = ["LocalMaster", "OperatorCounts", "SimulatedResult", "run_plan"]
@@ -37,12 +45,13 @@ class SimulatedResult:
 
 
 class LocalMaster:
-    """The least that can be a `plan.executor.Master`: it remembers everything and decides nothing."""
+    """The least that can be a `plan.executor.Master`: it remembers everything and decides next to nothing."""
 
     def __init__(self) -> None:
         self.senders: dict[TaskId, Callable[[MasterMessage], None]] = {}
         self.messages: list[tuple[TaskId, TaskMessage]] = []
         self.records: dict[str, list[Any]] = {}
+        self._groups = WatermarkGroups()
 
     def endpoint(self, host: str = "127.0.0.1") -> ControlEndpoint:
         """There is none."""
@@ -53,8 +62,12 @@ class LocalMaster:
         self.senders[task] = send
 
     def deliver(self, task: TaskId, message: TaskMessage) -> None:
-        """Remember the message."""
+        """Remember the message; reports for alignment are answered."""
         self.messages.append((task, message))
+        if isinstance(message, WatermarkReport):
+            for instruction in self._groups.report(task, message):
+                for member in instruction.tasks:
+                    self.senders[member](instruction.message)
 
     def collected(self, collect_id: str, blob: bytes) -> None:
         """Remember the records."""

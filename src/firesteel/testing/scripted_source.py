@@ -8,13 +8,13 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
 
-__all__ = ["Emit", "EmitWatermark", "Fail", "GoIdle", "Pause", "ScriptedSource", "Step", "WaitForever"]
+__all__ = ["AddSplits", "Emit", "EmitWatermark", "EndSplit", "Fail", "GoIdle", "Pause", "ScriptedSource", "Step", "WaitForever"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,21 @@ class Emit:
 
     values: Sequence[Any]
     timestamps: Sequence[int | None] | None = None
+    split: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits:
+    """The reader has new splits."""
+
+    splits: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndSplit:
+    """One of the reader's splits has ended."""
+
+    split: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +52,14 @@ class EmitWatermark:
     """No record at or before ``timestamp`` follows."""
 
     timestamp: int
+    split: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
 class GoIdle:
     """Takes no part in event time until the next record."""
+
+    split: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ class WaitForever:
     """Nothing more, but no end either; only `stop` ends it."""
 
 
-Step = Emit | Pause | EmitWatermark | GoIdle | Fail | WaitForever
+Step = Emit | AddSplits | EndSplit | Pause | EmitWatermark | GoIdle | Fail | WaitForever
 
 
 class ScriptedSource(Source):
@@ -83,8 +101,11 @@ class _Player(SourceReader):
         self._now = context.now
         self._position = 0
         self._offset = 0  # within the records of the current Emit
+        self._until = -math.inf  # the end of a pause: who asks earlier gets nothing
 
     def poll(self, limit: int) -> Polled:
+        if self._now() < self._until:
+            return Polled([], retry_at=self._until)
         if self._position >= len(self._steps):
             return Polled([], ended=True)
         step = self._steps[self._position]
@@ -102,19 +123,25 @@ class _Player(SourceReader):
             self._position += 1
             self._offset = 0
         timestamps = None if step.timestamps is None else list(step.timestamps[piece])
-        return Polled(list(step.values[piece]), timestamps)
+        return Polled(list(step.values[piece]), timestamps, split=step.split)
 
-    def _signal(self, step: Pause | EmitWatermark | GoIdle | Fail) -> Polled:
+    def _signal(self, step: AddSplits | EndSplit | Pause | EmitWatermark | GoIdle | Fail) -> Polled:
         match step:
+            case AddSplits(splits):
+                return Polled([], splits_added=splits)
+            case EndSplit(split):
+                return Polled([], splits_ended=(split,))
             case Pause(seconds):
-                return Polled([], retry_at=self._now() + seconds)
-            case EmitWatermark(timestamp):
-                return Polled([], watermark=timestamp)
-            case GoIdle():
-                return Polled([], idle=True)
+                self._until = self._now() + seconds
+                return Polled([], retry_at=self._until)
+            case EmitWatermark(timestamp, split):
+                return Polled([], watermark=timestamp, split=split)
+            case GoIdle(split):
+                return Polled([], idle=True, split=split)
             case Fail(error):
                 raise error
 
     def stop(self) -> None:
         """Leave out the rest."""
         self._position = len(self._steps)
+        self._until = -math.inf

@@ -15,7 +15,14 @@ from functools import partial
 from firesteel.common.errors import JobExecutionError, ProgramError
 from firesteel.common.options import CACHED_FILES
 from firesteel.plan.executor import Deployment, Master
-from firesteel.plan.messages import StopSources, TaskFinished, TaskId, TaskStarted, TextOutput
+from firesteel.plan.messages import (
+    AlignmentUpdate,
+    StopSources,
+    TaskFinished,
+    TaskId,
+    TaskStarted,
+    TextOutput,
+)
 from firesteel.runtime.stage_task import StageTask
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.simulated_channel import SimulatedChannel
@@ -190,6 +197,8 @@ class SimulatedTask:
 
     def _poll(self, task: StageTask) -> bool:
         fruitful = task.poll()
+        for report in task.take_watermark_reports():
+            self._master.deliver(self.id, report)
         self._fruitless = not fruitful and task.ready()
         self._dirty = True
         return fruitful
@@ -230,6 +239,11 @@ class SimulatedTask:
         """End the sources as if their input had ended."""
         if self._task is not None and self.state is TaskState.RUNNING:
             self._task.stop_sources()
+
+    def align(self, message: AlignmentUpdate) -> None:
+        """Tell the sources how far their group has come."""
+        if self._task is not None and self.state is TaskState.RUNNING:
+            self._task.align(message)
 
     def abandon(self) -> bool:
         """Close whatever is open, without looking at errors; whether the task was still alive."""

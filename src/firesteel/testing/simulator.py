@@ -23,7 +23,14 @@ from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan
-from firesteel.plan.messages import CancelTask, MasterMessage, StopSources, TaskCancelled, TaskId
+from firesteel.plan.messages import (
+    AlignmentUpdate,
+    CancelTask,
+    MasterMessage,
+    StopSources,
+    TaskCancelled,
+    TaskId,
+)
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.task_failure import to_message
 from firesteel.testing.manual_clock import ManualClock
@@ -212,6 +219,8 @@ class SimulatedAttempt:
                 raise JobCancelledError("the job was cancelled")
             if isinstance(message, StopSources):
                 task.stop_sources(message)
+            if isinstance(message, AlignmentUpdate):
+                task.align(message)
 
     # The end ------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 import pytest
 
-from firesteel.common import Types, WatermarkStrategy
+from firesteel.common import Types
 from firesteel.common.errors import ProgramError, UnsupportedOperationError
 from firesteel.contracts.functions import Partitioner, ProcessFunction
 from firesteel.contracts.sink import DiscardingSink
@@ -323,7 +323,6 @@ def test_names_must_be_text(numbers, bad):
 def test_what_is_missing_says_so_where_it_is_asked_for(env, numbers):
     keyed = numbers.key_by(lambda x: x)
     for ask, feature in [
-        (lambda: numbers.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks()), "event time"),
         (lambda: numbers.window_all(None), "windows"),
         (lambda: keyed.window(None), "windows"),
         (lambda: keyed.count_window(2), "windows"),

@@ -271,10 +271,15 @@ def test_from_source_knows_what_the_source_says(env, node_of):
     assert node_of(env.generate_sequence(1, 3)).output_type == Types.LONG()
 
 
-def test_from_source_refuses_strategies_that_would_have_no_effect(env):
+def test_from_source_takes_any_strategy_along(env, node_of):
     strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _: value)
-    with pytest.raises(NotImplementedError, match="event time is not part"):
-        env.from_source(NumberSequenceSource(1, 2), strategy, "numbers")
+    shipped = node_of(env.from_source(NumberSequenceSource(1, 2), strategy, "numbers")).spec.strategy
+    assert shipped.description.startswith("lambda")
+    assert shipped.load().timestamp_function()(7, 0) == 7
+    plain = env.from_source(NumberSequenceSource(1, 2), WatermarkStrategy.no_watermarks(), "numbers")
+    assert node_of(plain).spec.strategy is None
+    with pytest.raises(TypeError, match=r"from_source\(\) needs a WatermarkStrategy, got None"):
+        env.from_source(NumberSequenceSource(1, 2), None, "numbers")
 
 
 def test_from_source_and_add_source_do_not_mix(env):
@@ -418,8 +423,19 @@ def test_names_of_flink_1_with_missing_features_are_refused(env):
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 1000))
     with pytest.raises(NotImplementedError, match="state backends other than hashmap"):
         env.set_state_backend(EmbeddedRocksDBStateBackend())
-    with pytest.raises(NotImplementedError, match="timestamps of arrival"):
-        env.set_stream_time_characteristic(TimeCharacteristic.IngestionTime)
+
+
+def test_time_characteristics_turn_periodic_watermarks_on_and_off(env):
+    config = env.get_config()
+    env.set_stream_time_characteristic(TimeCharacteristic.ProcessingTime)
+    assert config.get_auto_watermark_interval() == 0
+    env.set_stream_time_characteristic(TimeCharacteristic.IngestionTime)
+    assert config.get_auto_watermark_interval() == 200
+    config.set_auto_watermark_interval(50)
+    env.set_stream_time_characteristic(TimeCharacteristic.EventTime)
+    assert config.get_auto_watermark_interval() == 50
+    with pytest.raises(TypeError, match="needs a TimeCharacteristic"):
+        env.set_stream_time_characteristic("EventTime")
 
 
 def test_slot_sharing_group_objects_are_registered(env, node_of):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from firesteel.common.errors import ProgramError
-from firesteel.common.time import Time
+from firesteel.common.errors import ProgramError, UnsupportedOperationError
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import AggregateFunction
 from firesteel.contracts.state import (
@@ -15,10 +15,11 @@ from firesteel.contracts.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
+from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.operator_snapshot import OperatorSnapshot
 
 
 @pytest.fixture
@@ -150,8 +151,132 @@ def test_one_name_for_two_kinds_is_refused(backend: HashMapBackend) -> None:
         backend.get_list_state(ListStateDescriptor("v", Types.INT()))
 
 
-def test_time_to_live_is_refused_until_it_exists(backend: HashMapBackend) -> None:
-    descriptor = ValueStateDescriptor("v", Types.INT())
-    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
-    with pytest.raises(NotImplementedError, match="'v' asks for a time to live"):
-        backend.get_state(descriptor)
+def test_there_is_no_key_before_the_first_record() -> None:
+    backend = HashMapBackend()
+    value = backend.get_state(ValueStateDescriptor("v", Types.INT()))
+    elements = backend.get_list_state(ListStateDescriptor("l", Types.INT()))
+    entries = backend.get_map_state(MapStateDescriptor("m", Types.INT(), Types.INT()))
+    touches: list[Callable[[], Any]] = [
+        value.value,
+        value.clear,
+        lambda: value.update(1),
+        lambda: elements.add(1),
+        elements.get,
+        lambda: entries.get(1),
+        entries.is_empty,
+    ]
+    for touch in touches:
+        with pytest.raises(UnsupportedOperationError, match="no key before the first record"):
+            touch()
+
+
+def test_adding_nothing_stores_nothing(backend: HashMapBackend) -> None:
+    backend.get_list_state(ListStateDescriptor("l", Types.INT())).add_all([])
+    backend.get_map_state(MapStateDescriptor("m", Types.INT(), Types.INT())).put_all({})
+    assert backend.table("l") == backend.table("m") == {}
+
+
+# Namespaces -----------------------------------------------------------------------------------------
+
+
+SUM = ReducingStateDescriptor("sum", lambda a, b: a + b, Types.INT())
+
+
+def test_namespaced_state_is_per_key_and_namespace(backend: HashMapBackend) -> None:
+    state = backend.namespaced(SUM)
+    for key, window, value in [("a", 1, 10), ("a", 2, 20), ("b", 1, 30), ("a", 1, 5)]:
+        backend.current_key = key
+        state.set_namespace(window)
+        state.add(value)
+    assert backend.namespaced_table("sum") == {("a", 1): 15, ("a", 2): 20, ("b", 1): 30}
+
+
+def test_a_name_may_be_used_with_and_without_namespaces(backend: HashMapBackend) -> None:
+    plain, namespaced = backend.get_reducing_state(SUM), backend.namespaced(SUM)
+    namespaced.set_namespace("w")
+    plain.add(1)
+    namespaced.add(2)
+    assert dict(backend.tables()) == {("sum", False): {"a": 1}, ("sum", True): {("a", "w"): 2}}
+
+
+def test_states_of_one_scope_turn_together(backend: HashMapBackend) -> None:
+    scope = backend.scope()
+    total, last = (
+        backend.namespaced(SUM, scope),
+        backend.namespaced(ValueStateDescriptor("last", Types.INT()), scope),
+    )
+    assert backend.namespaced(SUM, scope) is total
+    scope.set_namespace(7)
+    total.add(1)
+    last.update(1)
+    assert backend.namespaced_table("sum") == backend.namespaced_table("last") == {("a", 7): 1}
+
+
+def test_one_namespaced_name_for_two_kinds_is_refused(backend: HashMapBackend) -> None:
+    scope = backend.scope()
+    backend.namespaced(SUM, scope)
+    with pytest.raises(ProgramError, match="declared twice"):
+        backend.namespaced(ValueStateDescriptor("sum", Types.INT()), scope)
+
+
+def test_clear_namespace(backend: HashMapBackend) -> None:
+    backend.namespaced_table("x").update({("a", 1): 1, ("a", 2): 2, ("b", 1): 3})
+    backend.clear_namespace("a", 1, ["x", "never declared"])
+    assert backend.namespaced_table("x") == {("a", 2): 2, ("b", 1): 3}
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "before", "merged"),
+    [
+        (ListStateDescriptor("s", Types.INT()), {1: [1], 2: [2], 3: [3]}, [3, 1, 2]),
+        (ReducingStateDescriptor("s", lambda a, b: f"{a}{b}", Types.STRING()), {1: "a", 2: "b", 3: "c"}, "cab"),
+        (
+            AggregatingStateDescriptor("s", Average(), Types.PICKLED_BYTE_ARRAY()),
+            {1: (1, 1), 2: (5, 2)},
+            (6, 3),
+        ),
+        (ListStateDescriptor("s", Types.INT()), {3: [3]}, [3]),
+        (ListStateDescriptor("s", Types.INT()), {}, None),
+    ],
+)
+def test_merge_namespaces(backend: HashMapBackend, descriptor: Any, before: Any, merged: Any) -> None:
+    table = backend.namespaced_table("s")
+    table.update({("a", window): value for window, value in before.items()})
+    table["b", 1] = "another key's"
+    backend.merge_namespaces(descriptor, 3, [1, 2])
+    assert table == {("b", 1): "another key's"} | ({} if merged is None else {("a", 3): merged})
+
+
+def test_value_state_cannot_merge(backend: HashMapBackend) -> None:
+    backend.namespaced_table("v").update({("a", 1): 1, ("a", 2): 2})
+    with pytest.raises(UnsupportedOperationError, match="only list, reducing and aggregating state"):
+        backend.merge_namespaces(ValueStateDescriptor("v", Types.INT()), 1, [2])
+
+
+# Snapshots ------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_a_copy_that_can_be_restored_twice(backend: HashMapBackend) -> None:
+    state = backend.get_list_state(ListStateDescriptor("l", Types.INT()))
+    state.add(1)
+    backend.namespaced_table("w")["a", 5] = "x"
+    queue = TimerQueue()
+    backend.add_timers("t", queue)
+    queue.add(7, "a")
+    snapshot = OperatorSnapshot.take(backend)
+    state.add(2)
+    for _ in range(2):
+        other = HashMapBackend()
+        other.current_key = "a"
+        late, early = TimerQueue(), HashMapBackend()
+        snapshot.restore(other)  # before the queue is there
+        other.add_timers("t", late)
+        assert list(late.due(10)) == [(7, "a")]
+        restored = other.get_list_state(ListStateDescriptor("l", Types.INT()))
+        assert list(restored) == [1]
+        restored.add(3)
+        assert other.namespaced_table("w") == {("a", 5): "x"}
+        queue2 = TimerQueue()
+        early.add_timers("t", queue2)
+        snapshot.restore(early)
+        assert list(queue2.entries()) == [(7, "a")]

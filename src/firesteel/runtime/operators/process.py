@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from firesteel.common.errors import UnsupportedOperationError, short_repr
-from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.common.time import MAX_TIMESTAMP, to_millis
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimeDomain, TimerService
@@ -88,10 +88,14 @@ class ProcessOperator(FunctionOperator):
             KeyedTimers(self, context.services, self._state) if keyed else ClockOnly(self, context.services)
         )
         self._timers = timers
-        self._context = ElementContext(timers, self._state if keyed else None)
+        self._contexts = self._make_contexts(timers, self._state if keyed else None)
         self._on_timer = getattr(self.function.instance, "on_timer", None)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         super().open(context)
+
+    def _make_contexts(self, timers: TimerService, state: HashMapBackend | None) -> list[ElementContext]:
+        """The context object of each input; that of the first is also the timers'."""
+        return [ElementContext(timers, state)] * len(self._calls)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input."""
@@ -103,14 +107,15 @@ class ProcessOperator(FunctionOperator):
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
         self.cursor = cursor = iter(values)
-        call, key_of, context = self._calls[index], self._keys[index], self._context
+        call, key_of, context = self._calls[index], self._keys[index], self._contexts[index]
         context.results, context.asides = [], []
         stamps: Timestamps = None
         if timestamps is None:
             context.now_at = None
-            self._without_time(call, key_of, cursor)
+            self._without_time(call, key_of, cursor, context)
         else:
-            stamps = self._with_time(call, key_of, cursor, timestamps)
+            stamps = self._with_time(call, key_of, cursor, timestamps, context)
+        self._state.records_passed(len(values))
         emit_sorted(self.output, context.results, stamps, context.asides)
 
     # Time -----------------------------------------------------------------------------------------------
@@ -119,6 +124,8 @@ class ProcessOperator(FunctionOperator):
         """Fire the timers that are due and let their results go, then pass the watermark on."""
         self.current_watermark = timestamp
         if isinstance(self._timers, KeyedTimers):
+            if self._fires_all_at_end and timestamp == MAX_TIMESTAMP:
+                self._timers.ignore_new()
             self._fire(self._timers.event_time.due(timestamp), TimeDomain.EVENT_TIME)
         self.output.watermark(timestamp)
 
@@ -129,26 +136,26 @@ class ProcessOperator(FunctionOperator):
     def on_time(self, now: float) -> None:
         """Fire the processing-time timers that are due."""
         assert isinstance(self._timers, KeyedTimers)
-        self._fire(self._timers.processing_time.due(int(now * 1000)), TimeDomain.PROCESSING_TIME)
+        self._fire(self._timers.processing_time.due(to_millis(now)), TimeDomain.PROCESSING_TIME)
 
     def finish(self) -> None:
         """In BATCH every timer fires at the end; in STREAMING processing-time timers die with the job."""
         if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
+            self._timers.ignore_new()
             self._fire(self._timers.processing_time.due(MAX_TIMESTAMP), TimeDomain.PROCESSING_TIME)
 
     def _fire(self, due: Iterator[tuple[int, Any]], domain: TimeDomain) -> None:
         """Call ``on_timer`` for each timer, with its key in context; results leave in batches."""
-        context, state = self._context, self._state
+        context, state = self._contexts[0], self._state
         context.results, context.asides = [], []
         stamps: list[int | None] = []
         context.domain = domain
         try:
             for time, key in due:
                 state.current_key = key
-                # What a processing-time timer emits has no event time.
-                context.now_at = time if domain is TimeDomain.EVENT_TIME else None
+                context.now_at = time
                 self._call_timer(time, key)
-                stamps += [context.now_at] * (len(context.results) - len(stamps))
+                stamps += [time] * (len(context.results) - len(stamps))
                 if len(stamps) >= _EMIT_AT:
                     self._emit_timed(domain, stamps)
                     stamps = []
@@ -159,15 +166,16 @@ class ProcessOperator(FunctionOperator):
     def _call_timer(self, time: int, key: Any) -> None:
         assert self._on_timer is not None
         try:
-            found = self._on_timer(time, self._context)
+            found = self._on_timer(time, self._contexts[0])
             if found is not None:
-                self._context.results.extend(found)
+                self._contexts[0].results.extend(found)
         except Exception as error:
             error.add_note(f"in on_timer for key {short_repr(key)} at {time}")
             raise
 
     def _emit_timed(self, domain: TimeDomain, stamps: list[int | None]) -> None:
-        context = self._context
+        context = self._contexts[0]
+        # What a processing-time timer emits has no event time.
         emit_sorted(
             self.output, context.results, stamps if domain is TimeDomain.EVENT_TIME else None, context.asides
         )
@@ -175,8 +183,10 @@ class ProcessOperator(FunctionOperator):
 
     # Records --------------------------------------------------------------------------------------------
 
-    def _without_time(self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any]) -> None:
-        context, state = self._context, self._state
+    def _without_time(
+        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any], context: ElementContext
+    ) -> None:
+        state = self._state
         extend = context.results.extend
         if key_of is None:
             for value in values:
@@ -196,8 +206,9 @@ class ProcessOperator(FunctionOperator):
         key_of: KeyOf | None,
         values: Iterator[Any],
         timestamps: list[int | None],
+        context: ElementContext,
     ) -> Timestamps:
-        context, state = self._context, self._state
+        state = self._state
         results = context.results
         extend = results.extend
         stamps: list[int | None] = []

@@ -1,13 +1,16 @@
-"""Sources: hop 2 of a record's journey. Polls a reader for batches and sends them into the chain."""
+"""Sources: hop 2 of a record's journey. Polls a reader, stamps what it gives and sends it into the chain."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
-from firesteel.common.time import MAX_WATERMARK
-from firesteel.contracts.source import Source, SourceContext, SourceFunction, SourceReader
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.contracts.source import Polled, Source, SourceContext, SourceFunction, SourceReader
+from firesteel.runtime.event_time import EventTime
 from firesteel.runtime.operator import Operator, OperatorContext
+from firesteel.runtime.source_alignment import SourceAlignment
 from firesteel.runtime.source_thread import SourceFunctionReader
 from firesteel.runtime.user_function import UserFunction
 
@@ -17,19 +20,25 @@ class SourceOperator(Operator):
 
     ``retry_at`` tells the task when polling again makes sense; ``ended`` that it never will. A wake-up
     from another thread only raises a flag, which `poll` lowers before it looks: none can be lost.
+    ``batch`` is what is being sent, for whoever has to name the record that failed.
     """
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, strategy: WatermarkStrategy | None = None) -> None:
         self._function = function
-        self.retry_at = 0.0
+        self._strategy = WatermarkStrategy.no_watermarks() if strategy is None else strategy
+        alignment = self._strategy.alignment
+        self.alignment = None if alignment is None else SourceAlignment(alignment)
         self.ended = False
+        self.batch: list[Any] = []
+        self._retry_at = 0.0
         self._woken = False
-        self._idle = False
         self._reader: SourceReader | None = None
 
     def open(self, context: OperatorContext) -> None:
         """Create and open the subtask's reader."""
         self.output = context.output
+        self._now = context.services.now
+        self._time = EventTime(self, self._strategy, context)
         runtime = context.runtime
         place = SourceContext(
             runtime.get_index_of_this_subtask(),
@@ -54,31 +63,54 @@ class SourceOperator(Operator):
             return SourceFunctionReader(source, place)
         return source.create_reader(place)
 
+    # Polling ------------------------------------------------------------------------------------------
+
+    @property
+    def retry_at(self) -> float:
+        """When polling makes sense; while it waits for others of its group, only their news can tell."""
+        return math.inf if self._held else self._retry_at
+
+    @property
+    def _held(self) -> bool:
+        return self.alignment is not None and self.alignment.held
+
     def ready(self, now: float) -> bool:
         """Whether polling makes sense at the time ``now``."""
-        return not self.ended and (self._woken or self.retry_at <= now)
+        return not self.ended and not self._held and (self._woken or self._retry_at <= now)
 
     def poll(self, limit: int) -> bool:
         """Send one batch into the chain; False when there was nothing to send."""
         assert self._reader is not None
         self._woken = False
         polled = self._reader.poll(limit)
-        self.retry_at = polled.retry_at
-        if polled.values:
-            self._set_idle(False)
-            self.output.emit(polled.values, polled.timestamps)
-        if polled.watermark is not None:
-            self.on_watermark(polled.watermark)
-        if polled.idle:
-            self._set_idle(True)
+        self._retry_at = polled.retry_at
+        self._send(polled)
+        self._time.check_idle(self._now())
         if polled.ended:
             self._end()
+        self._report()
         return bool(polled.values) or polled.ended
+
+    def _send(self, polled: Polled) -> None:
+        for split in polled.splits_added:
+            self._time.add_split(split)
+        if polled.values:
+            self.batch = polled.values
+            self._time.receive(polled.values, polled.timestamps, polled.split)
+            self.batch, self.cursor = [], None
+        if polled.watermark is not None:
+            self._time.advance(polled.watermark, polled.split)
+        if polled.idle:
+            self._time.mark_idle(polled.split)
+        for split in polled.splits_ended:
+            self._time.end_split(split)
 
     def stop(self) -> None:
         """End as if the input had ended."""
         if self._reader is not None and not self.ended:
-            self.retry_at = 0.0
+            self._retry_at = 0.0
+            if self.alignment is not None:
+                self.alignment.release()
             self._reader.stop()
 
     def close(self) -> None:
@@ -89,13 +121,28 @@ class SourceOperator(Operator):
         finally:
             self._function.close()
 
-    def _set_idle(self, idle: bool) -> None:
-        if idle != self._idle:
-            self._idle = idle
-            self.output.status(not idle)
-
     def _end(self) -> None:
         self.ended = True
-        self.retry_at = math.inf
-        self._set_idle(False)
-        self.on_watermark(MAX_WATERMARK)
+        self._retry_at = math.inf
+        self._time.finish()
+
+    # Time ---------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When a watermark, idleness or a report to the group is due."""
+        deadline = self._time.next_deadline()
+        return deadline if self.alignment is None else min(deadline, self.alignment.next_deadline())
+
+    def on_time(self, now: float) -> None:
+        """Emit the watermark that is due. Idleness is judged by the poll that follows, not by the clock alone."""
+        self._time.on_time(now)
+        if self._time.idle_due(now):
+            if self._held:  # it may have records that it must not read
+                self._time.restart_idleness(now)
+            else:
+                self._woken = True
+        self._report()
+
+    def _report(self) -> None:
+        if self.alignment is not None:
+            self.alignment.observe(self._time.claimable(), self._now())

@@ -1,0 +1,463 @@
+"""The triggers that Flink brings along."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, cast
+
+from firesteel.common.errors import ProgramError
+from firesteel.common.time import AnyLength, millis_of
+from firesteel.common.typeinfo import TypeInformation, Types
+from firesteel.contracts.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
+from firesteel.contracts.windows import TimeWindow, Trigger, TriggerResult
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "DeltaFunction",
+    "DeltaTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
+]
+
+_CONTINUE = TriggerResult.CONTINUE
+_FIRE = TriggerResult.FIRE
+_FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
+
+
+class _PatientTrigger(Trigger[Any, Any]):
+    """Does nothing at all; the others override what they care about."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Wait."""
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Wait."""
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Wait."""
+        return _CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        """Nothing to carry over."""
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """Nothing to forget."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class NeverTrigger(_PatientTrigger):
+    """Never fires: the default of global windows."""
+
+
+class EventTimeTrigger(_PatientTrigger):
+    """Fires when the watermark passes the end of the window, and at once for what comes later than that."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        """Such a trigger."""
+        return EventTimeTrigger()
+
+    def on_element(
+        self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Fire when the window's end has passed, otherwise wait for it."""
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(end)
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire at the end of the window."""
+        return _FIRE if time == window.max_timestamp() else _CONTINUE
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the new end."""
+        end = window.max_timestamp()
+        if end > ctx.get_current_watermark():
+            ctx.register_event_time_timer(end)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Stop waiting."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(_PatientTrigger):
+    """Fires when the machine's time passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        """Such a trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(
+        self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Wait for the end of the window."""
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire."""
+        return _FIRE
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the new end."""
+        end = window.max_timestamp()
+        if end > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(end)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Stop waiting."""
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class _ContinuousTrigger(_PatientTrigger):
+    """What both continuous triggers share: the next time to fire, kept per window."""
+
+    def __init__(self, interval: int) -> None:
+        if interval <= 0:
+            raise ProgramError(f"{type(self).__name__} needs an interval above 0 ms, got {interval}")
+        self.interval = interval
+        self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def _next_fire(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
+        return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
+
+    def _arm(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> int:
+        """The time to fire after ``time``, which is at most the window's last."""
+        following = min(time + self.interval, window.max_timestamp())
+        self._next_fire(ctx).add(following)
+        return following
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.interval})"
+
+
+class ContinuousEventTimeTrigger(_ContinuousTrigger):
+    """Fires whenever the watermark passes a multiple of an interval, and at the end of the window."""
+
+    @staticmethod
+    def of(interval: AnyLength) -> ContinuousEventTimeTrigger:
+        """Fire every ``interval`` of event time."""
+        return ContinuousEventTimeTrigger(millis_of(interval))
+
+    def on_element(
+        self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Fire when the window's end has passed, otherwise wait for it and for the next multiple."""
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(end)
+        if self._next_fire(ctx).get() is None:
+            ctx.register_event_time_timer(self._arm(timestamp - timestamp % self.interval, window, ctx))
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire at the end and at the multiples."""
+        if time == window.max_timestamp():
+            return _FIRE
+        next_fire = self._next_fire(ctx)
+        if next_fire.get() != time:
+            return _CONTINUE
+        next_fire.clear()
+        ctx.register_event_time_timer(self._arm(time, window, ctx))
+        return _FIRE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the earliest of the next times."""
+        ctx.merge_partitioned_state(self.state_desc)
+        time = self._next_fire(ctx).get()
+        if time is not None:
+            ctx.register_event_time_timer(time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Stop waiting."""
+        next_fire = self._next_fire(ctx)
+        time = next_fire.get()
+        if time is not None:
+            ctx.delete_event_time_timer(time)
+            next_fire.clear()
+
+
+class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
+    """Fires whenever the machine's time passes a multiple of an interval."""
+
+    @staticmethod
+    def of(interval: AnyLength) -> ContinuousProcessingTimeTrigger:
+        """Fire every ``interval`` of processing time."""
+        return ContinuousProcessingTimeTrigger(millis_of(interval))
+
+    def on_element(
+        self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Wait for the next multiple."""
+        if self._next_fire(ctx).get() is None:
+            now = ctx.get_current_processing_time()
+            ctx.register_processing_time_timer(self._arm(now - now % self.interval, window, ctx))
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire at the multiples."""
+        next_fire = self._next_fire(ctx)
+        if next_fire.get() != time:
+            return _CONTINUE
+        next_fire.clear()
+        ctx.register_processing_time_timer(self._arm(time, window, ctx))
+        return _FIRE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the earliest of the next times."""
+        ctx.merge_partitioned_state(self.state_desc)
+        time = self._next_fire(ctx).get()
+        if time is not None:
+            ctx.register_processing_time_timer(time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Stop waiting."""
+        next_fire = self._next_fire(ctx)
+        time = next_fire.get()
+        if time is not None:
+            ctx.delete_processing_time_timer(time)
+            next_fire.clear()
+
+
+class CountTrigger(_PatientTrigger):
+    """Fires with every so many elements; keeps them, unless wrapped in a `PurgingTrigger`."""
+
+    def __init__(self, window_size: int) -> None:
+        if window_size <= 0:
+            raise ProgramError(f"CountTrigger needs at least 1 element, got {window_size}")
+        self._window_size = window_size
+        self._count_state_descriptor = ReducingStateDescriptor("count", operator.add, Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger:
+        """Fire with every ``window_size`` elements."""
+        return CountTrigger(window_size)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Count, and fire when there are enough."""
+        count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count_state_descriptor))
+        count.add(1)
+        if count.get() < self._window_size:
+            return _CONTINUE
+        count.clear()
+        return _FIRE
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        """Add the counts up."""
+        ctx.merge_partitioned_state(self._count_state_descriptor)
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """Forget the count."""
+        ctx.get_partitioned_state(self._count_state_descriptor).clear()
+
+    def __repr__(self) -> str:
+        return f"CountTrigger({self._window_size})"
+
+
+class PurgingTrigger(Trigger[Any, Any]):
+    """Makes another trigger drop the elements of the window whenever it fires."""
+
+    def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
+        self.nested_trigger = nested_trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger:
+        """Fire and purge when ``nested_trigger`` fires."""
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the other trigger, and purge when it fires."""
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the other trigger, and purge when it fires."""
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the other trigger, and purge when it fires."""
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        """Whether the other trigger can."""
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        """As the other trigger."""
+        self.nested_trigger.on_merge(window, ctx)
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """As the other trigger."""
+        self.nested_trigger.clear(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger({self.nested_trigger!r})"
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return _FIRE_AND_PURGE if result.is_fire() else result
+
+
+# Not in PyFlink -------------------------------------------------------------------------------------
+
+
+class DeltaFunction(ABC):
+    """The distance between two elements, for `DeltaTrigger` and `DeltaEvictor`; a plain function does as well."""
+
+    @abstractmethod
+    def get_delta(self, old_data_point: Any, new_data_point: Any) -> float:
+        """The distance from the old to the new element."""
+
+
+def delta_call(function: DeltaFunction | Callable[[Any, Any], float]) -> Callable[[Any, Any], float]:
+    """The callable behind a delta function."""
+    if isinstance(function, DeltaFunction):
+        return function.get_delta
+    if callable(function):
+        return function
+    raise ProgramError(f"expected a DeltaFunction or a function of two elements, got {function!r}")
+
+
+class DeltaTrigger(_PatientTrigger):
+    """Fires when an element is further than a threshold from the one at which it fired last."""
+
+    def __init__(
+        self,
+        threshold: float,
+        delta_function: DeltaFunction | Callable[[Any, Any], float],
+        state_type: TypeInformation | None = None,
+    ) -> None:
+        self._threshold = threshold
+        self._delta = delta_call(delta_function)
+        self._state_desc = ValueStateDescriptor("last-element", state_type or Types.PICKLED_BYTE_ARRAY())
+
+    @staticmethod
+    def of(
+        threshold: float,
+        delta_function: DeltaFunction | Callable[[Any, Any], float],
+        state_type: TypeInformation | None = None,
+    ) -> DeltaTrigger:
+        """Fire when ``delta_function(last, element)`` exceeds ``threshold``."""
+        return DeltaTrigger(threshold, delta_function, state_type)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Compare with the last one."""
+        state = cast("ValueState[Any]", ctx.get_partitioned_state(self._state_desc))
+        last = state.value()
+        if last is None:
+            state.update(element)
+        elif self._delta(last, element) > self._threshold:
+            state.update(element)
+            return _FIRE
+        return _CONTINUE
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """Forget the last element."""
+        ctx.get_partitioned_state(self._state_desc).clear()
+
+    def __repr__(self) -> str:
+        return f"DeltaTrigger({self._threshold})"
+
+
+class ProcessingTimeoutTrigger(Trigger[Any, Any]):
+    """Fires when another trigger does, or when that has not happened for some processing time."""
+
+    def __init__(
+        self,
+        nested_trigger: Trigger[Any, Any],
+        timeout: int,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> None:
+        self._nested = nested_trigger
+        self._timeout = timeout
+        self._resets = reset_timer_on_new_record
+        self._clears = should_clear_on_timeout
+        self._state_desc = ValueStateDescriptor("timeout", Types.LONG())
+
+    @staticmethod
+    def of(
+        nested_trigger: Trigger[Any, Any],
+        timeout: AnyLength,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> ProcessingTimeoutTrigger:
+        """Fire with ``nested_trigger``, or ``timeout`` after the first (or, when reset, the last) element."""
+        millis = millis_of(timeout)
+        return ProcessingTimeoutTrigger(
+            nested_trigger, millis, reset_timer_on_new_record, should_clear_on_timeout
+        )
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire with the other trigger, otherwise see to it that the time-out is running."""
+        result = self._nested.on_element(element, timestamp, window, ctx)
+        if result.is_fire():
+            self.clear(window, ctx)
+            return result
+        state = cast("ValueState[int]", ctx.get_partitioned_state(self._state_desc))
+        running = state.value()
+        if running is not None and self._resets:
+            ctx.delete_processing_time_timer(running)
+        if running is None or self._resets:
+            due = ctx.get_current_processing_time() + self._timeout
+            state.update(due)
+            ctx.register_processing_time_timer(due)
+        return result
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire."""
+        return self._timed_out(self._nested.on_processing_time(time, window, ctx), window, ctx)
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire."""
+        return self._timed_out(self._nested.on_event_time(time, window, ctx), window, ctx)
+
+    def _timed_out(self, result: TriggerResult, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if self._clears:
+            self.clear(window, ctx)
+        return _FIRE_AND_PURGE if result.is_purge() else _FIRE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        """Never called: it cannot merge."""
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """Stop the time-out, and clear the other trigger."""
+        state = cast("ValueState[int]", ctx.get_partitioned_state(self._state_desc))
+        running = state.value()
+        if running is not None:
+            ctx.delete_processing_time_timer(running)
+            state.clear()
+        self._nested.clear(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"ProcessingTimeoutTrigger({self._nested!r})"

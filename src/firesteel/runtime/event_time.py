@@ -1,0 +1,245 @@
+"""Where event time begins: records get their timestamps, and watermarks their places between records.
+
+Used by the two operators at which a watermark can start: sources, with one generator for each split, and
+assigners, with one in all. The rules:
+
+- what is passed on is the minimum over the splits that are not idle, and only when it advances;
+- built-in generators are asked once in an interval of machine time, at fixed ticks, and only when there is
+  something new; generators of users at every tick;
+- what a generator emits for a record takes its place right behind that record;
+- a split without records for the idle timeout leaves the minimum and returns with its next record;
+- in BATCH there is only the watermark of the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from itertools import repeat
+from typing import Any
+
+from firesteel.common.time import MAX_WATERMARK, MIN_TIMESTAMP, to_millis
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.record_timestamps import create_stamper
+from firesteel.runtime.split_time import GeneratedTime, SplitTime, split_factory
+
+#: The split of readers that have none: the whole reader.
+WHOLE: Hashable = None
+
+
+class EventTime:
+    """Stamps and sends on the records of one operator, and makes its watermarks."""
+
+    def __init__(self, owner: Operator, strategy: WatermarkStrategy, context: OperatorContext) -> None:
+        self._owner = owner
+        self._output = context.output
+        self._now: Callable[[], float] = context.services.now
+        progressive = context.mode is RuntimeMode.STREAMING
+        self._stamp = create_stamper(strategy, self._now)
+        self._new_split = split_factory(strategy, progressive)
+        self._interval = context.watermark_interval if progressive else 0
+        timeout = strategy.idle_timeout if progressive else None
+        self._timeout = math.inf if timeout is None else timeout / 1000
+        self._own_signals = progressive and self._new_split is SplitTime
+        self._progressive = progressive
+        self._idle = False
+        self._ended = False
+        self._opened_ms = to_millis(self._now())
+        self._tick_at = math.inf
+        self._idle_at = math.inf
+        self._splits: dict[Hashable, SplitTime] = {}
+        self.add_split(WHOLE)
+
+    # Records ------------------------------------------------------------------------------------------
+
+    def receive(self, values: list[Any], timestamps: Timestamps, split: Hashable = WHOLE) -> None:
+        """Stamp a batch of one split and send it on, with the watermarks that belong between its records."""
+        state = self._splits.get(split) or self.add_split(split)
+        state.has_records = True
+        if state.idle or self._timeout != math.inf:
+            self._touch(state)
+        stamps = self._stamp(self._owner, values, timestamps)
+        if isinstance(state, GeneratedTime):
+            self._interleave(state, values, stamps)
+            return
+        if stamps is not None and state.see(_known(stamps)):
+            self._arm()
+        self._output.emit(values, stamps)
+
+    def _interleave(self, state: GeneratedTime, values: list[Any], stamps: Timestamps) -> None:
+        """Show every record to the user's generator; cut the batch where it emits something."""
+        self._owner.cursor = cursor = iter(values)
+        times = repeat(MIN_TIMESTAMP) if stamps is None else _filled(stamps)
+        on_event, signals, sent = state.on_event, state.signals, 0
+        for position, (time, value) in enumerate(zip(times, cursor, strict=False), 1):
+            on_event(value, time, state)
+            if signals:
+                self._emit_slice(values, stamps, slice(sent, position))
+                sent = position
+                self._settle(state)
+        self._emit_slice(values, stamps, slice(sent, None))
+
+    def _emit_slice(self, values: list[Any], stamps: Timestamps, piece: slice) -> None:
+        self._output.emit(values[piece], None if stamps is None else stamps[piece])
+
+    # Splits -------------------------------------------------------------------------------------------
+
+    def add_split(self, split: Hashable) -> SplitTime:
+        """A split that takes part from now on: it holds time back until it has records, or is idle."""
+        if split in self._splits:
+            return self._splits[split]
+        whole = self._splits.get(WHOLE)
+        if whole is not None and not whole.has_records:  # it stood for splits that were not there yet
+            del self._splits[WHOLE]
+        state = self._splits[split] = self._new_split(self._now())
+        self._idle_at = min(self._idle_at, state.seen_at + self._timeout)
+        if state.always_ticks:
+            self._arm()
+        return state
+
+    def end_split(self, split: Hashable) -> None:
+        """A split of which nothing follows; it holds nobody back any more."""
+        ended = self._splits.pop(split, None)
+        if ended is None:
+            return
+        if not self._splits:
+            self.add_split(WHOLE).watermark = self._owner.current_watermark
+        self._combine()
+
+    def advance(self, timestamp: int, split: Hashable = WHOLE) -> None:
+        """The source's own watermark; counts only when the strategy makes none."""
+        if self._own_signals:
+            state = self.add_split(split)
+            state.advance(timestamp)
+            state.idle = state.silent = False
+            self._combine()
+
+    def mark_idle(self, split: Hashable = WHOLE) -> None:
+        """The source says itself that nothing follows for a while."""
+        if self._progressive:
+            self.add_split(split).idle = True
+            self._combine()
+
+    def claimable(self) -> int:
+        """The watermark that the records so far allow, whether it has been sent or not; the greatest when idle."""
+        if self._ended:
+            return MAX_WATERMARK
+        claims = [state.claimable() for state in self._splits.values() if not state.idle]
+        return max(min(claims), self._owner.current_watermark) if claims else MAX_WATERMARK
+
+    def _combine(self) -> None:
+        """Pass on what has changed: idleness of the whole, and the minimum when it advances."""
+        if self._ended:
+            return
+        active = [state.watermark for state in self._splits.values() if not state.idle]
+        self._set_idle(not active)
+        if active:
+            self._pass_on(min(active))
+
+    def _set_idle(self, idle: bool) -> None:
+        if idle != self._idle:
+            self._idle = idle
+            self._output.status(not idle)
+
+    def _pass_on(self, watermark: int) -> None:
+        if watermark > self._owner.current_watermark:
+            self._owner.current_watermark = watermark
+            self._output.watermark(watermark)
+
+    def _settle(self, state: GeneratedTime) -> None:
+        for signal in state.signals:
+            state.apply(signal)
+            self._combine()
+        state.signals.clear()
+
+    def finish(self) -> None:
+        """The input has ended: time comes to its end."""
+        if not self._ended:
+            self._set_idle(False)
+            self._ended = True
+            self._tick_at = self._idle_at = math.inf
+            self._pass_on(MAX_WATERMARK)
+
+    # The machine's time -------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When `on_time` or `check_idle` has something to do."""
+        return min(self._tick_at, self._idle_at)
+
+    def idle_due(self, now: float) -> bool:
+        """Whether `check_idle` has something to do."""
+        return self._idle_at <= now
+
+    def on_time(self, now: float) -> None:
+        """Claim what the records so far allow, when a tick is due."""
+        if now < self._tick_at:
+            return
+        self._tick_at = math.inf
+        now_ms = to_millis(now)
+        for state in list(self._splits.values()):
+            if not state.silent:
+                state.tick(now_ms)
+                if isinstance(state, GeneratedTime):
+                    self._settle(state)
+            if state.always_ticks:
+                self._arm()
+        self._combine()
+
+    def _arm(self) -> None:
+        """Wait for the first tick after now. Ticks are at fixed times, so waiting never adds up."""
+        if self._tick_at == math.inf and self._interval > 0 and not self._ended:
+            passed = to_millis(self._now()) - self._opened_ms
+            tick = self._opened_ms + (passed // self._interval + 1) * self._interval
+            self._tick_at = tick / 1000
+
+    def check_idle(self, now: float) -> None:
+        """Let splits leave that had no record for too long.
+
+        A look that comes much too late says that the task itself was held up, not that nothing was there:
+        then the wait begins anew.
+        """
+        if now < self._idle_at or self._ended:
+            return
+        if now - self._idle_at > self._timeout / 2:
+            self.restart_idleness(now)
+            return
+        active = [state for state in self._splits.values() if not state.idle]
+        quiet = [state for state in active if state.seen_at + self._timeout <= now]
+        for state in quiet:
+            if not isinstance(state, GeneratedTime):
+                state.tick(to_millis(now))
+        if quiet:
+            self._combine()
+        for state in quiet:
+            state.idle = state.silent = True
+        self._idle_at = min((s.seen_at + self._timeout for s in active if not s.idle), default=math.inf)
+        if quiet:
+            self._combine()
+
+    def restart_idleness(self, now: float) -> None:
+        """Count the time without records from now."""
+        for state in self._splits.values():
+            state.seen_at = now
+        self._idle_at = now + self._timeout
+
+    def _touch(self, state: SplitTime) -> None:
+        state.seen_at = self._now()
+        self._idle_at = min(self._idle_at, state.seen_at + self._timeout)
+        if state.idle:
+            state.idle = state.silent = False
+            self._combine()
+
+
+def _known(stamps: list[int | None]) -> list[int]:
+    """The timestamps that are there; for batches in which some may be missing."""
+    if None in stamps:
+        return [stamp for stamp in stamps if stamp is not None] or [MIN_TIMESTAMP]
+    return stamps  # type: ignore[return-value]
+
+
+def _filled(stamps: list[int | None]) -> list[int]:
+    if None in stamps:
+        return [MIN_TIMESTAMP if stamp is None else stamp for stamp in stamps]
+    return stamps  # type: ignore[return-value]

@@ -1,0 +1,69 @@
+"""The windows of one key that may merge, and under which window each keeps its contents.
+
+When windows merge, their contents need not move: the new window goes on using the place of one of the old
+ones, its *state window*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from firesteel.contracts.windows import MergingWindowAssigner
+
+#: Told what merged: the new window, the old ones, the place of the new one's contents, the places to empty.
+OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
+
+
+class MergingWindowSet:
+    """The windows of the key at hand; ``mapping`` is from window to state window."""
+
+    __slots__ = ("_assigner", "_mapping")
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Any, Any]) -> None:
+        self._assigner = assigner
+        self._mapping = mapping
+
+    def state_window(self, window: Any) -> Any:
+        """Where a window keeps its contents; None when there is no such window."""
+        return self._mapping.get(window)
+
+    def retire(self, window: Any) -> None:
+        """The window is over."""
+        self._mapping.pop(window, None)
+
+    def add(self, new: Any, on_merge: OnMerge) -> Any:
+        """Take a window in and return the one that it has become part of."""
+        mapping = self._mapping
+        if not mapping:
+            mapping[new] = new
+            return new
+        merges = _Merges()
+        self._assigner.merge_windows([*mapping, new], merges)
+        result, merged_new = new, False
+        for merge_result, members in merges.found:
+            # In the order in which they came to be, so that the outcome is always the same.
+            old = [window for window in mapping if window in members]
+            if new in members:
+                result, merged_new = merge_result, True
+            if old:
+                self._merge(merge_result, old, on_merge)
+        if not merged_new:
+            mapping[new] = new
+        return result
+
+    def _merge(self, result: Any, old: list[Any], on_merge: OnMerge) -> None:
+        places = [self._mapping.pop(window) for window in old]
+        self._mapping[result] = places[0]
+        # A window that only took in the new element's, which has no contents yet, stays what it is.
+        if old != [result]:
+            on_merge(result, old, places[0], places[1:])
+
+
+class _Merges(MergingWindowAssigner.MergeCallback[Any]):
+    def __init__(self) -> None:
+        self.found: list[tuple[Any, set[Any]]] = []
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        """Take note."""
+        self.found.append((merge_result, set(to_be_merged)))

@@ -1,0 +1,268 @@
+"""Windows of any kind: any assigner, trigger and evictor, merging or not. Hop 8 of a record's journey.
+
+The path of a record: its windows are assigned (and merged); it is added to the contents of each that is not
+over; the trigger decides whether the window fires, is purged, or waits. A window goes when time passes its
+last timestamp plus the allowed lateness; the trigger is still asked for that very moment first. Timers of
+triggers and of this cleanup are the same thing: one per key, window and time.
+
+Common kinds of windows have faster operators that do the same: see `window_factory`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+from firesteel.common.errors import ProgramError
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
+from firesteel.contracts.windows import TriggerResult
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operators.detached import detached
+from firesteel.runtime.operators.evicting import EvictedContents
+from firesteel.runtime.operators.merging_windows import MergingWindowSet
+from firesteel.runtime.operators.window_contents import MISSING
+from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
+from firesteel.runtime.operators.window_parts import WindowParts
+from firesteel.runtime.operators.window_trigger import TriggerContext
+
+_CONTINUE = TriggerResult.CONTINUE
+
+
+class WindowOperator(Operator):
+    """The general window operator."""
+
+    def __init__(self, parts: WindowParts) -> None:
+        self._parts = parts
+        self._state = parts.state
+        self._is_event_time = parts.assigner.is_event_time()
+        self._trigger = parts.trigger
+        self._table = parts.state.namespaced_table("window-contents")
+        self._merging = parts.state.table("merging-windows") if parts.is_merging else None
+        self._fired_until = MIN_TIMESTAMP  # processing time
+
+    def open(self, context: OperatorContext) -> None:
+        """Make the contexts, then open the user's functions."""
+        parts, state = self._parts, self._state
+        self.output = context.output
+        self._states = WindowStates(state)
+        self._context = TriggerContext(self, context, self._states, state)
+        window_context = WindowContext(self, context, self._states, parts.is_merging)
+        self._contents = parts.contents
+        self._evicting = (
+            None if parts.evictor is None else EvictedContents(parts.contents, parts.evictor, self._context)
+        )
+        self._results = WindowResults(
+            context.output, parts.function, parts.contents.is_single, window_context, self._states, state
+        )
+        self._late = LateRecords(context, parts.late_tag)
+        self._fires_all_at_end = context.mode is RuntimeMode.BATCH
+        parts.open(context.runtime)
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        self._parts.close()
+
+    # Records ------------------------------------------------------------------------------------------
+
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Put every record into its windows."""
+        self.cursor = cursor = iter(values)
+        key_of, state = self._parts.key_of, self._state
+        stamps = repeat(None) if timestamps is None else timestamps
+        for timestamp, value in zip(stamps, cursor, strict=False):
+            state.current_key = key_of(value)
+            self._element(value, timestamp)
+        self._results.flush()
+        self._late.flush()
+
+    def _element(self, value: Any, timestamp: int | None) -> None:
+        known = MIN_TIMESTAMP if timestamp is None else timestamp
+        windows = self._parts.assigner.assign_windows(value, known, self._context)
+        key = self._state.current_key
+        skipped = True
+        for window in windows:
+            place = window
+            if self._merging is not None:
+                merging = self._windows_of(key)
+                window = merging.add(window, self._on_merge)
+                place = merging.state_window(window)
+            if self._is_over(window):
+                self._retire(key, window)
+                continue
+            skipped = False
+            self._add(key, window, place, value, known, timestamp)
+        if skipped and self._is_event_time and known + self._parts.allowed_lateness <= self.current_watermark:
+            self._late.add(value, timestamp)
+
+    def _add(
+        self, key: Any, window: Any, place: Any, value: Any, known: int, timestamp: int | None
+    ) -> None:
+        table, entry = self._table, (key, place)
+        old = table.get(entry, MISSING)
+        if self._evicting is not None:
+            table[entry] = self._evicting.add(old, value, timestamp)
+        else:
+            table[entry] = self._contents.add(old, value)
+        context = self._context
+        context.turn_to(window)
+        result = self._trigger.on_element(value, known, window, context)
+        if result is not _CONTINUE:
+            self._obey(result, key, window, place, is_last=False)
+        self._set_cleanup_timer(window)
+
+    def _is_over(self, window: Any) -> bool:
+        return self._is_event_time and self._parts.cleanup_time(window) <= self.current_watermark
+
+    # Firing and cleaning ------------------------------------------------------------------------------
+
+    def _obey(self, result: TriggerResult, key: Any, window: Any, place: Any, is_last: bool) -> None:
+        """Do what the trigger has decided; ``is_last`` when the window goes right after this."""
+        entry = (key, place)
+        if result.is_fire():
+            kept = self._table.get(entry, MISSING)
+            if kept is not MISSING:
+                self._fire(key, window, entry, kept, is_last or result.is_purge())
+        if result.is_purge():
+            self._table.pop(entry, None)
+
+    def _fire(self, key: Any, window: Any, entry: Any, kept: Any, is_last: bool) -> None:
+        if self._evicting is not None:
+            self._results.fire(key, window, self._evicting.before(kept, window))
+            if not self._evicting.after(kept, window):
+                self._table.pop(entry, None)
+            return
+        contents = self._contents.result(kept)
+        if self._contents.is_single and not is_last:
+            contents = detached(contents)
+        self._results.fire(key, window, contents)
+
+    def _set_cleanup_timer(self, window: Any) -> None:
+        time = self._parts.cleanup_time(window)
+        if time == MAX_TIMESTAMP:
+            return
+        if self._is_event_time:
+            self._context.register_event_time_timer(time)
+        else:
+            self._context.register_processing_time_timer(time)
+
+    def _delete_cleanup_timer(self, window: Any) -> None:
+        time = self._parts.cleanup_time(window)
+        if self._is_event_time:
+            self._context.delete_event_time_timer(time)
+        else:
+            self._context.delete_processing_time_timer(time)
+
+    def _clean(self, key: Any, window: Any, place: Any) -> None:
+        """The window goes: contents, what the trigger has, what the window function has."""
+        self._table.pop((key, place), None)
+        self._context.turn_to(window)
+        self._trigger.clear(window, self._context)
+        self._results.clear(key, window)
+        self._retire(key, window)
+
+    # Merging ------------------------------------------------------------------------------------------
+
+    def _windows_of(self, key: Any) -> MergingWindowSet:
+        assert self._merging is not None
+        mapping = self._merging.get(key)
+        if mapping is None:
+            mapping = self._merging[key] = {}
+        return MergingWindowSet(self._parts.assigner, mapping)  # type: ignore[arg-type]
+
+    def _retire(self, key: Any, window: Any) -> None:
+        if self._merging is not None:
+            mapping = self._merging.get(key)
+            if mapping is not None:
+                mapping.pop(window, None)
+                if not mapping:
+                    del self._merging[key]
+
+    def _on_merge(self, result: Any, old: list[Any], place: Any, absorbed: list[Any]) -> None:
+        """Windows became one: merge what the trigger has, forget the old windows, merge the contents."""
+        self._refuse_past(result)
+        context, key = self._context, self._state.current_key
+        context.merging(result, old)
+        self._trigger.on_merge(result, context)
+        for window in old:
+            context.turn_to(window)
+            self._trigger.clear(window, context)
+            self._delete_cleanup_timer(window)
+        table = self._table
+        merge = (self._evicting or self._contents).merge
+        for each in absorbed:
+            found = table.pop((key, each), MISSING)
+            if found is not MISSING:
+                kept = table.get((key, place), MISSING)
+                table[key, place] = found if kept is MISSING else merge(kept, found)
+
+    def _refuse_past(self, window: Any) -> None:
+        """A merged window must not end before its parts could have."""
+        is_past = (
+            self._is_over(window)
+            if self._is_event_time
+            else window.max_timestamp() <= self._context.get_current_processing_time()
+        )
+        if is_past:
+            raise ProgramError(
+                f"{self._parts.assigner!r} merged windows into {window!r}, which is over already; a merged window "
+                "must not end before the windows that it is made of"
+            )
+
+    # Time ---------------------------------------------------------------------------------------------
+
+    def on_watermark(self, timestamp: int) -> None:
+        """Let windows fire and go, then pass the watermark on."""
+        self.current_watermark = timestamp
+        self._run_timers(self._context.event_timers.due(timestamp), True)
+        self.output.watermark(timestamp)
+
+    def next_deadline(self) -> float:
+        """One millisecond after the next timer: when its own has passed, nothing more can come for it."""
+        time = self._context.processing_timers.next_time()
+        return math.inf if time == MAX_TIMESTAMP else (time + 1) / 1000
+
+    def on_time(self, now: float) -> None:
+        """Let windows fire and go."""
+        self._run_timers(self._context.processing_timers.due(to_millis(now) - 1), False)
+
+    def finish(self) -> None:
+        """In BATCH every timer fires at the end; in STREAMING processing-time windows die with the job."""
+        if self._fires_all_at_end:
+            self._run_timers(self._context.processing_timers.due(MAX_TIMESTAMP), False)
+
+    def _run_timers(self, due: Iterator[tuple[int, Any]], is_event_time: bool) -> None:
+        for time, (key, window) in due:
+            self._state.current_key = key
+            if not is_event_time:
+                self._fired_until = max(time, self._fired_until)
+            self._on_timer(time, key, window, is_event_time)
+        self._results.flush()
+
+    def _on_timer(self, time: int, key: Any, window: Any, is_event_time: bool) -> None:
+        place = window
+        if self._merging is not None:
+            place = self._merging.get(key, {}).get(window)
+            if place is None:
+                return  # a timer that the trigger did not take along when the window went
+        is_same_clock = is_event_time == self._is_event_time
+        ends = self._parts.cleanup_time(window)
+        if self._is_gone(ends, time, is_same_clock):
+            return
+        is_last = is_same_clock and time == ends
+        context = self._context
+        context.turn_to(window)
+        call = self._trigger.on_event_time if is_event_time else self._trigger.on_processing_time
+        result = call(time, window, context)
+        if result is not _CONTINUE:
+            self._obey(result, key, window, place, is_last)
+        if is_last:
+            self._clean(key, window, place)
+
+    def _is_gone(self, ends: int, time: int, is_same_clock: bool) -> bool:
+        """Whether the window went before this timer came up, so that the trigger must not hear of it."""
+        if is_same_clock:
+            return ends < time
+        return ends <= (self.current_watermark if self._is_event_time else self._fired_until)

@@ -1,0 +1,72 @@
+"""Chooses the operator for a window operation: a fast one where the assigner and its default trigger allow it."""
+
+from __future__ import annotations
+
+import dis
+from typing import Any
+
+from firesteel.contracts.functions import AggregateFunction
+from firesteel.contracts.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from firesteel.contracts.window_assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from firesteel.plan.operator_specs import WindowSpec
+from firesteel.runtime.operator import Operator
+from firesteel.runtime.operators.pane_windows import PaneWindowOperator
+from firesteel.runtime.operators.window import WindowOperator
+from firesteel.runtime.operators.window_contents import KeyOf
+from firesteel.runtime.operators.window_parts import WindowParts
+from firesteel.state.hashmap_backend import HashMapBackend
+
+_TIME_GRIDS: dict[type, type] = {
+    TumblingEventTimeWindows: EventTimeTrigger,
+    SlidingEventTimeWindows: EventTimeTrigger,
+    TumblingProcessingTimeWindows: ProcessingTimeTrigger,
+    SlidingProcessingTimeWindows: ProcessingTimeTrigger,
+}
+
+
+def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBackend) -> Operator:
+    """The live operator of one subtask."""
+    parts = WindowParts.of(spec, key_of, state)
+    # By exact type: a subclass may do something else.
+    assigner, trigger = type(parts.assigner), type(parts.trigger)
+    if parts.evictor is not None or _uses_key_context(parts):
+        return WindowOperator(parts)
+    if _TIME_GRIDS.get(assigner) is trigger:
+        grid: Any = parts.assigner
+        return PaneWindowOperator(parts, grid.grid, can_merge(parts))
+    return WindowOperator(parts)
+
+
+def _uses_key_context(parts: WindowParts) -> bool:
+    """A reduce or aggregate function with an ``open`` of its own may use state of the record's key."""
+    return parts.aggregator is not None and parts.aggregator.is_rich
+
+
+def can_merge(parts: WindowParts) -> bool:
+    """Whether two contents can be merged without the order of records being lost or merge() being a stub."""
+    if parts.aggregator is None:
+        return False  # lists are in the order of arrival
+    function = parts.aggregator.instance
+    return not isinstance(function, AggregateFunction) or _returns_something(function.merge)
+
+
+def _returns_something(method: Any) -> bool:
+    """Whether a Python function has a return with a value: programs without sessions often leave merge() empty."""
+    code = getattr(method, "__code__", None)
+    if code is None:
+        return True
+    previous = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
+            return True
+        if instruction.opname == "RETURN_VALUE":
+            is_none = previous is not None and previous.opname == "LOAD_CONST" and previous.argval is None
+            if not is_none:
+                return True
+        previous = instruction
+    return False
