@@ -154,10 +154,18 @@ def operator(
         more.get("lateness", 0),
         "late",
     )
-    return OperatorHarness(spec, keys=(key_of,))
+    return remade(spec, None)
 
 
-def run(harness: OperatorHarness, events: list[Event], rng: random.Random) -> list[tuple[list[Any], list[Any]]]:
+def remade(spec: WindowSpec, snapshot: Any) -> OperatorHarness:
+    harness: Any = OperatorHarness(spec, keys=(key_of,), snapshot=snapshot)
+    harness.restarted = lambda: remade(spec, harness.snapshot())
+    return harness
+
+
+def run(
+    harness: OperatorHarness, events: list[Event], rng: random.Random, restarts: float = 0.1
+) -> list[tuple[list[Any], list[Any]]]:
     """For each watermark what came out before it: firings with timestamps in order, and late numbers."""
     found: list[tuple[list[Any], list[Any]]] = []
     batch: list[tuple[Record, int]] = []
@@ -172,6 +180,10 @@ def run(harness: OperatorHarness, events: list[Event], rng: random.Random) -> li
         batch = []
         harness.watermark(event)
         found.append(taken(harness))
+        if rng.random() < restarts:  # from a snapshot, which changes nothing
+            harness = harness.restarted()  # type: ignore[attr-defined]
+            harness.watermark(event)
+            assert taken(harness) == ([], [])
     return found
 
 
@@ -243,8 +255,10 @@ def compare_grid(seed: int, sliding: bool) -> None:
     offset = rng.randint(1 - slide, slide - 1)
     lateness = rng.choice((0, 0, 1, 4, 15))
     name = rng.choice(list(FUNCTIONS))
-    kind = (lambda: SlidingEventTimeWindows(size, slide, offset)) if sliding else (
-        lambda: TumblingEventTimeWindows(size, offset)
+    kind = (
+        (lambda: SlidingEventTimeWindows(size, slide, offset))
+        if sliding
+        else (lambda: TumblingEventTimeWindows(size, offset))
     )
     order = in_order if name == "list" else by_size
     for trigger in (None, OwnTrigger()):
@@ -263,3 +277,322 @@ def test_tumbling_windows_agree_with_the_model(seed: int) -> None:
 @seeds
 def test_sliding_windows_agree_with_the_model(seed: int) -> None:
     compare_grid(seed, sliding=True)
+
+
+# Session windows ----------------------------------------------------------------------------------------
+
+
+def session_model(
+    events: list[Event], gap_of: Callable[[Record], int], lateness: int, order: Callable[[list[int]], Any]
+) -> Iterator[tuple[list[Firing], list[int]]]:
+    """Sessions as plain lists: a record unites all that it touches."""
+    sessions: list[tuple[str, int, int, list[int]]] = []
+    clock = MIN
+    fired: list[Firing] = []
+    late: list[int] = []
+    for event in events:
+        if isinstance(event, tuple):
+            record, timestamp = event
+            key, start, end, numbers = record[0], timestamp, timestamp + gap_of(record), [record[1]]
+            touched = [s for s in sessions if s[0] == key and s[1] <= end and s[2] >= start]
+            for _, other_start, other_end, others in touched:
+                start, end, numbers = min(start, other_start), max(end, other_end), others + numbers
+            if end - 1 + lateness <= clock:
+                late.append(record[1])
+                continue
+            sessions = [s for s in sessions if s not in touched] + [(key, start, end, numbers)]
+            if end - 1 <= clock:
+                fired.append((key, start, end, order(numbers)))
+            continue
+        fired += [(k, s, e, order(n)) for k, s, e, n in sessions if clock < e - 1 <= event]
+        sessions = [s for s in sessions if s[2] - 1 + lateness > event]
+        clock = event
+        yield fired, late
+        fired, late = [], []
+
+
+def gap_of_record(record: Record) -> int:
+    return record[2]
+
+
+@many
+@seeds
+def test_session_windows_agree_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng)
+    lateness = rng.choice((0, 0, 1, 4, 15))
+    gap = rng.randint(1, 9)
+    is_dynamic = rng.random() < 0.5
+    name = rng.choice(("list", "aggregate", "reduce"))
+    for trigger in (None, OwnTrigger()):
+        assigner: Any = (
+            DynamicEventTimeSessionWindows(gap_of_record) if is_dynamic else EventTimeSessionWindows(gap)
+        )
+        harness = operator(assigner, trigger, FUNCTIONS[name], lateness=lateness)
+        model = session_model(events, gap_of_record if is_dynamic else lambda record: gap, lateness, by_size)
+        found = run(harness, events, rng)
+        for (fired, late_found), (expected, expected_late) in zip(found, model, strict=True):
+            # The order of elements in merged sessions is not defined.
+            seen = sorted(((k, s, e, by_size(list(n))), t) for (k, s, e, n), t in fired)
+            assert seen == sorted(((k, s, e, n), e - 1) for k, s, e, n in expected)
+            assert late_found == expected_late
+
+
+# Count windows ------------------------------------------------------------------------------------------
+
+
+@many
+@seeds
+def test_count_windows_agree_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng, records=40)
+    size, slide = rng.randint(1, 6), rng.randint(1, 6)
+    is_tumbling = rng.random() < 0.3
+    slide = size if is_tumbling else slide
+    assigner: Any = (
+        CountTumblingWindowAssigner(size) if is_tumbling else CountSlidingWindowAssigner(size, slide)
+    )
+    keyed: dict[str, list[int]] = {}
+    expected = []
+    for event in events:
+        if isinstance(event, tuple):
+            (key, number, _), _ = event
+            numbers = keyed.setdefault(key, [])
+            numbers.append(number)
+            # Windows that end with this record, latest first, as they are asked.
+            starts = [s for s in range(0, len(numbers), slide) if s + size == len(numbers)]
+            expected += [((key, 0, 0, tuple(numbers[s:])), END) for s in reversed(starts)]
+    for trigger in (None, CountTriggerOfOurs(size)):
+        harness = operator(assigner, trigger, FUNCTIONS["list"])
+        fired = [each for found, _ in run(harness, events, rng) for each in found]
+        assert fired == expected
+
+
+class CountTriggerOfOurs(CountTrigger):
+    pass
+
+
+# Triggers -----------------------------------------------------------------------------------------------
+
+
+@many
+@seeds
+def test_count_and_delta_triggers_on_global_windows_agree_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng, records=40)
+    n, purges, by_delta = rng.randint(1, 6), rng.random() < 0.5, rng.random() < 0.4
+    trigger: Any = DeltaTrigger.of(n, lambda a, b: abs(a[2] - b[2])) if by_delta else CountTrigger.of(n)
+    harness = operator(
+        GlobalWindows.create(), PurgingTrigger.of(trigger) if purges else trigger, FUNCTIONS["list"]
+    )
+    expected = []
+    content: dict[str, list[int]] = {}
+    since: dict[str, int] = {}
+    for event in events:
+        if not isinstance(event, tuple):
+            continue
+        (key, number, size), _ = event
+        content.setdefault(key, []).append(number)
+        if by_delta:
+            fires = abs(since.setdefault(key, size) - size) > n
+            since[key] = size if fires else since[key]
+        else:
+            since[key] = since.get(key, 0) + 1
+            fires = since[key] == n
+            since[key] = 0 if fires else since[key]
+        if fires:
+            expected.append(((key, 0, 0, tuple(content[key])), END))
+            content[key] = [] if purges else content[key]
+    assert [each for found, _ in run(harness, events, rng) for each in found] == expected
+
+
+def continuous_model(
+    events: list[Event], size: int, interval: int, lateness: int, purges: bool
+) -> Iterator[tuple[list[Firing], list[int]]]:
+    """Tumbling windows that also fire whenever the clock passes the next multiple of an interval."""
+    windows: dict[tuple[str, int], list[int]] = {}
+    armed: dict[tuple[str, int], int] = {}
+    waiting: set[tuple[str, int]] = set()  # for the end of their window
+    clock = MIN
+    fired: list[Firing] = []
+    late: list[int] = []
+
+    def fire(key: str, start: int) -> None:
+        if windows.get((key, start)):
+            fired.append((key, start, start + size, tuple(windows[key, start])))
+            if purges:
+                windows[key, start] = []
+
+    for event in events:
+        if isinstance(event, tuple):
+            (key, number, _), timestamp = event
+            start = timestamp // size * size
+            last = start + size - 1
+            if last + lateness <= clock:
+                late.append(number)
+                continue
+            windows.setdefault((key, start), []).append(number)
+            if last <= clock:
+                fire(key, start)
+                continue
+            waiting.add((key, start))
+            if (key, start) not in armed:
+                armed[key, start] = min(timestamp // interval * interval + interval, last)
+            continue
+        for moment in range(-100, 400):
+            if moment > event:
+                break
+            for key, start in [*windows]:
+                last = start + size - 1
+                if moment == last and (key, start) in waiting:
+                    waiting.discard((key, start))
+                    fire(key, start)
+                elif armed.get((key, start), END) <= moment < last:
+                    armed[key, start] = min(armed[key, start] + interval, last)
+                    fire(key, start)
+        clock = event
+        windows = {k: v for k, v in windows.items() if k[1] + size - 1 + lateness > clock}
+        armed = {k: v for k, v in armed.items() if k in windows}
+        waiting &= windows.keys()
+        yield fired, late
+        fired, late = [], []
+
+
+@many
+@seeds
+def test_continuous_event_time_trigger_agrees_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng)
+    size, interval, lateness = rng.randint(1, 20), rng.randint(1, 9), rng.choice((0, 0, 3, 12))
+    purges = rng.random() < 0.3
+    trigger: Any = ContinuousEventTimeTrigger(interval)
+    harness = operator(
+        TumblingEventTimeWindows(size),
+        PurgingTrigger.of(trigger) if purges else trigger,
+        FUNCTIONS["list"],
+        lateness=lateness,
+    )
+    check(harness, events, rng, continuous_model(events, size, interval, lateness, purges))
+
+
+# Evictors -----------------------------------------------------------------------------------------------
+
+
+def evicted(kind: str, n: int, elements: list[tuple[Record, int]]) -> list[tuple[Record, int]]:
+    if kind == "count":
+        return elements[-n:]
+    if kind == "time":
+        newest = max((t for _, t in elements), default=0)
+        return [e for e in elements if e[1] > newest - n]
+    return [e for e in elements if abs(e[0][2] - elements[-1][0][2]) < n]
+
+
+@many
+@seeds
+def test_evictors_agree_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng, records=40)
+    every, n = rng.randint(1, 4), rng.randint(1, 6)
+    kind, after = rng.choice(("count", "time", "delta")), rng.random() < 0.5
+    name = rng.choice(("list", "aggregate", "reduce")) if not after else "list"
+    evictor: Any = {
+        "count": lambda: CountEvictor.of(n, after),
+        "time": lambda: TimeEvictor.of(n, after),
+        "delta": lambda: DeltaEvictor.of(n, lambda a, b: abs(a[2] - b[2]), after),
+    }[kind]()
+    harness = operator(GlobalWindows.create(), CountTrigger.of(every), FLAT[name], evictor=evictor)
+    expected = []
+    content: dict[str, list[tuple[Record, int]]] = {}
+    count: dict[str, int] = {}
+    for event in events:
+        if not isinstance(event, tuple):
+            continue
+        key = event[0][0]
+        content.setdefault(key, []).append(event)
+        count[key] = count.get(key, 0) + 1
+        if count[key] % every == 0:
+            if not after:
+                content[key] = evicted(kind, n, content[key])
+            expected.append(((key, 0, 0, tuple(record[1] for record, _ in content[key])), END))
+            if after:
+                content[key] = evicted(kind, n, content[key])
+    assert [each for found, _ in run(harness, events, rng) for each in found] == expected
+
+
+class Flat(WindowFunction):  # type: ignore[type-arg]
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        (found,) = inputs
+        numbers = found[1] if isinstance(found[1], tuple | list) else (found[1],)
+        return [(key, 0, 0, tuple(sorted(numbers)))]
+
+
+FLAT: dict[str, tuple[Any, Any]] = {
+    "list": (None, Listed()),
+    "aggregate": (Gather(), Flat()),
+    "reduce": (joined, Flat()),
+}
+
+
+# Processing time ----------------------------------------------------------------------------------------
+
+
+@many
+@seeds
+def test_processing_time_windows_agree_with_the_model(seed: int) -> None:
+    rng = random.Random(seed)
+    size, slide = rng.randint(1, 12), rng.randint(1, 12)
+    is_tumbling = rng.random() < 0.5
+    slide = size if is_tumbling else slide
+    name = rng.choice(list(FUNCTIONS))
+    assigner: Any = (
+        TumblingProcessingTimeWindows(size) if is_tumbling else SlidingProcessingTimeWindows(size, slide)
+    )
+    harness = operator(assigner, None, FUNCTIONS[name])
+    base = int(harness.services.clock.now() * 1000)
+    arrived: list[tuple[str, int, int]] = []  # key, number, time
+    for number in range(rng.randint(0, 20)):
+        if rng.random() < 0.5:
+            harness.services.clock.advance(rng.randint(0, 9) / 1000)
+            due(harness)
+        key = rng.choice("ab")
+        arrived.append((key, number, round(harness.services.clock.now() * 1000)))
+        harness.process([(key, number, 0)])
+    harness.services.clock.advance(0.1)
+    due(harness)
+    expected = []
+    for key in "ab":
+        for start in range((base - 100) // slide * slide, base + 400, slide):
+            numbers = tuple(n for k, n, time in arrived if k == key and start <= time < start + size)
+            if numbers:
+                expected.append(((key, start, start + size, numbers), start + size - 1))
+    assert sorted(taken(harness)[0]) == sorted(expected)
+
+
+def due(harness: OperatorHarness) -> None:
+    while harness.operator.next_deadline() <= harness.services.clock.now():
+        harness.link.on_time(harness.services.clock.now())
+
+
+# Chunks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@settings(max_examples=300)
+@seeds
+def test_results_do_not_depend_on_chunk_boundaries(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    events = stream(rng)
+    assigners: list[Any] = [
+        TumblingEventTimeWindows(rng.randint(1, 12)),
+        SlidingEventTimeWindows(rng.randint(1, 12), rng.randint(1, 12)),
+        EventTimeSessionWindows(rng.randint(1, 6))
+        if name != "aggregate, no merge"
+        else TumblingEventTimeWindows(3),
+    ]
+    lateness = rng.choice((0, 5))
+    for assigner in assigners:
+        found = [
+            run(operator(assigner, None, FUNCTIONS[name], lateness=lateness), events, random.Random(cut), 0)
+            for cut in range(3)
+        ]
+        assert found[0] == found[1] == found[2]

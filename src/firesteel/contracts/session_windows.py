@@ -19,6 +19,7 @@ __all__ = [
     "EventTimeSessionWindows",
     "ProcessingTimeSessionWindows",
     "SessionWindowTimeGapExtractor",
+    "gap_of",
 ]
 
 _Context = WindowAssigner.WindowAssignerContext
@@ -45,7 +46,7 @@ class _Sessions(MergingWindowAssigner[Any, TimeWindow]):
         TimeWindow.merge_windows(windows, callback)
 
     def gap_of(self, element: Any) -> int:
-        """The gap after a record."""
+        """The gap after a record in milliseconds."""
         raise NotImplementedError
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -168,3 +169,9 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
     def with_dynamic_gap(extractor: Extractor) -> DynamicProcessingTimeSessionWindows:
         """Such an assigner."""
         return DynamicProcessingTimeSessionWindows(extractor)
+
+
+def gap_of(assigner: WindowAssigner[Any, Any]) -> Callable[[Any], int]:
+    """What tells the gap after a record, for one of the assigners above."""
+    assert isinstance(assigner, _Sessions)
+    return assigner.gap_of

@@ -34,7 +34,9 @@ _FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 class _PatientTrigger(Trigger[Any, Any]):
     """Does nothing at all; the others override what they care about."""
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
         """Wait."""
         return _CONTINUE
 
@@ -260,7 +262,9 @@ class CountTrigger(_PatientTrigger):
         """Fire with every ``window_size`` elements."""
         return CountTrigger(window_size)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
         """Count, and fire when there are enough."""
         count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count_state_descriptor))
         count.add(1)
@@ -281,6 +285,12 @@ class CountTrigger(_PatientTrigger):
         """Forget the count."""
         ctx.get_partitioned_state(self._count_state_descriptor).clear()
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._window_size == self._window_size
+
+    def __hash__(self) -> int:
+        return hash(self._window_size)
+
     def __repr__(self) -> str:
         return f"CountTrigger({self._window_size})"
 
@@ -296,7 +306,9 @@ class PurgingTrigger(Trigger[Any, Any]):
         """Fire and purge when ``nested_trigger`` fires."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
@@ -370,7 +382,9 @@ class DeltaTrigger(_PatientTrigger):
         """Fire when ``delta_function(last, element)`` exceeds ``threshold``."""
         return DeltaTrigger(threshold, delta_function, state_type)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
         """Compare with the last one."""
         state = cast("ValueState[Any]", ctx.get_partitioned_state(self._state_desc))
         last = state.value()
@@ -418,7 +432,9 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
             nested_trigger, millis, reset_timer_on_new_record, should_clear_on_timeout
         )
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
         """Fire with the other trigger, otherwise see to it that the time-out is running."""
         result = self._nested.on_element(element, timestamp, window, ctx)
         if result.is_fire():

@@ -5,6 +5,7 @@ Time windows are aligned to 1970-01-01 UTC plus an offset, not to the first reco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -87,10 +88,15 @@ class _Grid:
             raise ProgramError(f"{self._shown(size, slide, offset)}: size and slide must be above 0 ms")
         if abs(offset) >= slide:
             bound = "size" if size == slide else "slide"
-            raise ProgramError(f"{self._shown(size, slide, offset)}: the offset must be smaller than the {bound}")
+            raise ProgramError(
+                f"{self._shown(size, slide, offset)}: the offset must be smaller than the {bound}"
+            )
         self._size = size
         self._slide = slide
         self._offset = offset
+        self._width = math.gcd(size, slide)
+        self._low = self._high = 0  # timestamps of which the windows are known
+        self._known: list[TimeWindow] = []
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -99,9 +105,14 @@ class _Grid:
 
     def _windows(self, timestamp: int) -> list[TimeWindow]:
         """The windows that contain ``timestamp``, latest first; none when it lies in a gap."""
-        last = timestamp - (timestamp - self._offset) % self._slide
-        size = self._size
-        return [TimeWindow(start, start + size) for start in range(last, timestamp - size, -self._slide)]
+        if not self._low <= timestamp < self._high:
+            self._low = timestamp - (timestamp - self._offset) % self._width
+            self._high = self._low + self._width
+            last = timestamp - (timestamp - self._offset) % self._slide
+            starts = range(last, timestamp - self._size, -self._slide)
+            self._known = [TimeWindow(start, start + self._size) for start in starts]
+        # The same objects for neighbouring records: as parts of keys they are found without a comparison.
+        return self._known.copy()
 
     def _shown(self, size: int, slide: int, offset: int) -> str:
         return f"{type(self).__name__}({size}, {slide}, {offset})"

@@ -117,7 +117,9 @@ class KeyedStream(DataStream):
 
         The state is None at first; the function returns the outputs and the new state, None to forget it.
         """
-        return self._with_state("flat_map_with_state()", WithStateKind.FLAT_MAP, func, state_type, output_type)
+        return self._with_state(
+            "flat_map_with_state()", WithStateKind.FLAT_MAP, func, state_type, output_type
+        )
 
     def filter_with_state(
         self, func: Callable[[Any, Any], tuple[bool, Any]], state_type: TypeInformation | None = None

@@ -12,7 +12,14 @@ from firesteel.common.watermark_strategy import CustomGenerator, WatermarkStrate
 from firesteel.contracts.functions import Function
 from firesteel.plan.shipped import Shipped
 
-__all__ = ["WrongArgumentError", "ship_callable", "ship_function", "ship_plain_callable", "ship_strategy", "wrong_argument"]
+__all__ = [
+    "WrongArgumentError",
+    "ship_callable",
+    "ship_function",
+    "ship_plain_callable",
+    "ship_strategy",
+    "wrong_argument",
+]
 
 
 def wrong_argument(used_by: str, expected: str, got: object, remedy: str = "") -> WrongArgumentError:

@@ -45,6 +45,7 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
     """What both kinds share; the type parameters are the window functions of ``apply`` and ``process``."""
 
     _kind: str
+    _shown: str
     _apply_kind: type[Function]
     _process_kind: type[Function]
 
@@ -216,25 +217,31 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
             type(assigner).__name__, spec, declared_type("the window's output_type", output_type)
         )
         used = ", ".join(each.description for each in (aggregator, function) if each is not None)
-        self._describe(stream, f"{self._kind}({assigner!r}, {type(trigger).__name__}, {used})")
+        self._describe(stream, f"{self._shown}({assigner!r}, {type(trigger).__name__}, {used})")
         return stream
 
     def _describe(self, stream: DataStream, description: str) -> None:
         stream.set_description(description)
 
 
-class WindowedStream(_Windowed["WindowFunction[Any, Any, Any, Any]", "ProcessWindowFunction[Any, Any, Any, Any]"]):
+class WindowedStream(
+    _Windowed["WindowFunction[Any, Any, Any, Any]", "ProcessWindowFunction[Any, Any, Any, Any]"]
+):
     """A stream divided by keys and windows."""
 
     _kind = "window"
+    _shown = "Window"
     _apply_kind = WindowFunction
     _process_kind = ProcessWindowFunction
 
 
-class AllWindowedStream(_Windowed["AllWindowFunction[Any, Any, Any]", "ProcessAllWindowFunction[Any, Any, Any]"]):
+class AllWindowedStream(
+    _Windowed["AllWindowFunction[Any, Any, Any]", "ProcessAllWindowFunction[Any, Any, Any]"]
+):
     """A stream divided by windows alone; its operators have one subtask."""
 
     _kind = "window_all"
+    _shown = "AllWindow"
     _apply_kind = AllWindowFunction
     _process_kind = ProcessAllWindowFunction
 

@@ -79,6 +79,10 @@ class EventTime:
                 self._emit_slice(values, stamps, slice(sent, position))
                 sent = position
                 self._settle(state)
+                if state.idle and sent < len(
+                    values
+                ):  # the next record makes it active, in this batch or another
+                    self._touch(state)
         self._emit_slice(values, stamps, slice(sent, None))
 
     def _emit_slice(self, values: list[Any], stamps: Timestamps, piece: slice) -> None:

@@ -17,8 +17,8 @@ from firesteel.runtime.operators.sink import CollectOperator, DiscardOperator, P
 from firesteel.runtime.operators.source import SourceOperator
 from firesteel.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from firesteel.runtime.operators.timestamps import TimestampsOperator
-from firesteel.runtime.operators.with_state import WithStateOperator
 from firesteel.runtime.operators.window_factory import create_window_operator
+from firesteel.runtime.operators.with_state import WithStateOperator
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.operator_state import OperatorStateBackend

@@ -11,8 +11,8 @@ from firesteel.common.watermark_strategy import WatermarkAlignment
 class SourceAlignment:
     """One subtask of a group. Its own watermark is reported at most once in an update interval.
 
-    What cannot wait - its first watermark, becoming idle or ended, and returning - is reported at once.
-    Members that have not reported hold nobody back.
+    What cannot wait - its first watermark, becoming idle or ended, returning, and having to wait, which may be
+    for its own last report - is reported at once. Members that have not reported hold nobody back.
     """
 
     def __init__(self, alignment: WatermarkAlignment) -> None:
@@ -47,7 +47,7 @@ class SourceAlignment:
             self._report_at = math.inf
             return
         urgent = self._reported == MIN_TIMESTAMP or MAX_WATERMARK in (watermark, self._reported)
-        if urgent or now >= self._earliest:
+        if urgent or self.held or now >= self._earliest:
             self._outgoing = self._reported = watermark
             self._earliest, self._report_at = now + self._interval, math.inf
         else:

@@ -20,7 +20,7 @@ Survivors = Callable[[Any, int], tuple[Any, int]]
 class Sweep:
     """Goes round one table; ``survivors`` says what is left of a stored value, and its oldest time."""
 
-    __slots__ = ("_oldest", "_quiet_until", "_size", "_survivors", "_table", "_to_visit", "_ttl")
+    __slots__ = ("_oldest", "_size", "_survivors", "_table", "_to_visit", "_ttl", "quiet_until")
 
     def __init__(self, table: dict[Any, Any], ttl: int, size: int, survivors: Survivors) -> None:
         self._table = table
@@ -29,13 +29,13 @@ class Sweep:
         self._survivors = survivors
         self._to_visit: list[Any] = []
         self._oldest = 0
-        self._quiet_until = 0
+        self.quiet_until = 0  # before this there is nothing to do
 
     def run(self, now: int, steps: int = 1) -> None:
         """Look at some entries: as many as the configuration says, times ``steps``."""
+        if now < self.quiet_until:
+            return
         if not self._to_visit:
-            if now < self._quiet_until or not self._table:
-                return
             # A copy of the keys: 10 ms per million, once per round, and the table may change meanwhile.
             self._to_visit = list(self._table)
             # What is written during this round is no older.
@@ -56,4 +56,4 @@ class Sweep:
                 table[key] = left
                 self._oldest = min(self._oldest, oldest)
         if not to_visit:
-            self._quiet_until = self._oldest + self._ttl
+            self.quiet_until = self._oldest + self._ttl

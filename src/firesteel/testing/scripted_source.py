@@ -14,7 +14,18 @@ from typing import Any
 
 from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
 
-__all__ = ["AddSplits", "Emit", "EmitWatermark", "EndSplit", "Fail", "GoIdle", "Pause", "ScriptedSource", "Step", "WaitForever"]
+__all__ = [
+    "AddSplits",
+    "Emit",
+    "EmitWatermark",
+    "EndSplit",
+    "Fail",
+    "GoIdle",
+    "Pause",
+    "ScriptedSource",
+    "Step",
+    "WaitForever",
+]
 
 
 @dataclass(frozen=True, slots=True)

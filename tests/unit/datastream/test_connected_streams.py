@@ -131,7 +131,7 @@ def test_broadcast_with_descriptors_is_a_broadcast_stream(left, right):
     connected = left.connect(stream)
     assert isinstance(connected, BroadcastConnectedStream)
     assert connected.broadcast_state_descriptors == [descriptor]
-    with pytest.raises(NotImplementedError, match="broadcast state is not part"):
+    with pytest.raises(TypeError, match="needs a BroadcastProcessFunction, got None"):
         connected.process(None)
 
 

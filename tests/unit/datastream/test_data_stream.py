@@ -321,11 +321,7 @@ def test_names_must_be_text(numbers, bad):
 
 
 def test_what_is_missing_says_so_where_it_is_asked_for(env, numbers):
-    keyed = numbers.key_by(lambda x: x)
     for ask, feature in [
-        (lambda: numbers.window_all(None), "windows"),
-        (lambda: keyed.window(None), "windows"),
-        (lambda: keyed.count_window(2), "windows"),
         (lambda: numbers.cache(), "keeping results"),
         (lambda: numbers.sink_to(object()), "sinks with writers"),
         (lambda: env.create_input(None), "input formats"),
@@ -333,10 +329,3 @@ def test_what_is_missing_says_so_where_it_is_asked_for(env, numbers):
     ]:
         with pytest.raises(NotImplementedError, match=f"{feature}.* not part of this version"):
             ask()
-
-
-def test_window_classes_that_are_missing_say_so_when_imported():
-    with pytest.raises(NotImplementedError, match="TumblingEventTimeWindows: windows are not part"):
-        from firesteel.datastream.window import TumblingEventTimeWindows  # noqa: F401
-    with pytest.raises(ImportError):
-        from firesteel.datastream.window import NoSuchThing  # noqa: F401

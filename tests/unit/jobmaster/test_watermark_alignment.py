@@ -27,7 +27,9 @@ def test_everybody_is_told_when_the_slowest_moves() -> None:
 def test_a_new_member_is_told_where_the_group_stands() -> None:
     groups = WatermarkGroups()
     groups.report(TaskId(0, 0), report(0, 10))
-    assert groups.report(TaskId(0, 1), report(1, 30)) == [SendToTasks((TaskId(0, 1),), AlignmentUpdate("g", 10))]
+    assert groups.report(TaskId(0, 1), report(1, 30)) == [
+        SendToTasks((TaskId(0, 1),), AlignmentUpdate("g", 10))
+    ]
 
 
 def test_idle_and_ended_members_hold_nobody_back_until_they_return() -> None:
@@ -35,18 +37,24 @@ def test_idle_and_ended_members_hold_nobody_back_until_they_return() -> None:
     groups.report(TaskId(0, 0), report(0, 10))
     groups.report(TaskId(0, 1), report(1, 3))
     both = (TaskId(0, 0), TaskId(0, 1))
-    assert groups.report(TaskId(0, 1), report(1, MAX_WATERMARK)) == [SendToTasks(both, AlignmentUpdate("g", 10))]
+    assert groups.report(TaskId(0, 1), report(1, MAX_WATERMARK)) == [
+        SendToTasks(both, AlignmentUpdate("g", 10))
+    ]
     assert groups.report(TaskId(0, 1), report(1, 4)) == [SendToTasks(both, AlignmentUpdate("g", 4))]
 
 
 def test_groups_do_not_touch_each_other() -> None:
     groups = WatermarkGroups()
     groups.report(TaskId(0, 0), report(0, 10))
-    assert groups.report(TaskId(0, 0), report(0, 3, "h")) == [SendToTasks((TaskId(0, 0),), AlignmentUpdate("h", 3))]
+    assert groups.report(TaskId(0, 0), report(0, 3, "h")) == [
+        SendToTasks((TaskId(0, 0),), AlignmentUpdate("h", 3))
+    ]
     assert groups.report(TaskId(0, 0), report(0, 11))[0].message == AlignmentUpdate("g", 11)
 
 
-@given(reports=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20) | st.just(MAX_WATERMARK)), max_size=30))
+@given(
+    reports=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20) | st.just(MAX_WATERMARK)), max_size=30)
+)
 def test_every_member_always_knows_the_minimum(reports: list[tuple[int, int]]) -> None:
     groups = WatermarkGroups()
     known: dict[int, int] = {}

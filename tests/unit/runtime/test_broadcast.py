@@ -93,7 +93,13 @@ def test_all_of_a_map() -> None:
 
     def read(function: Any, value: Any, ctx: Any) -> Any:
         state = ctx.get_broadcast_state(RULES)
-        yield sorted(state.keys()), sorted(state.values()), sorted(state), state.contains("y"), state.is_empty()
+        yield (
+            sorted(state.keys()),
+            sorted(state.values()),
+            sorted(state),
+            state.contains("y"),
+            state.is_empty(),
+        )
 
     harness = keyed(broadcast=write, element=read)
     for value in ("go", "clear"):
@@ -157,7 +163,7 @@ def test_L20_keyed_state_cannot_be_touched_from_the_broadcast_side(touch: Any) -
     )
     for push in (lambda: None, lambda: harness.process_element("a")):
         push()
-        with pytest.raises(JobExecutionError, match="belongs to no key.*apply_to_keyed_state"):
+        with pytest.raises(JobExecutionError, match=r"belongs to no key.*apply_to_keyed_state"):
             harness.process_broadcast_element("x")
 
 
@@ -356,9 +362,13 @@ def test_without_keys_in_a_program() -> None:
 def test_each_kind_of_stream_needs_its_kind_of_function() -> None:
     env = simulated_environment()
     rules, words = env.from_collection([("x", 1)]).broadcast(RULES), env.from_collection(["x"])
-    with pytest.raises(WrongArgumentError, match=r"process\(\) of a stream .* needs a BroadcastProcessFunction"):
+    with pytest.raises(
+        WrongArgumentError, match=r"process\(\) of a stream .* needs a BroadcastProcessFunction"
+    ):
         words.connect(rules).process(Sums())
-    with pytest.raises(WrongArgumentError, match="of a keyed stream .* needs a KeyedBroadcastProcessFunction"):
+    with pytest.raises(
+        WrongArgumentError, match=r"of a keyed stream .* needs a KeyedBroadcastProcessFunction"
+    ):
         words.key_by(len).connect(rules).process(Plain())
     with pytest.raises(WrongArgumentError, match="KeyedBroadcastProcessFunction"):
         words.key_by(len).connect(rules).process(KeyedProcessFunction)  # type: ignore[arg-type]

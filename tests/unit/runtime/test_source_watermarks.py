@@ -15,7 +15,16 @@ from firesteel.plan.messages import AlignmentUpdate, TaskId, WatermarkReport
 from firesteel.plan.operator_specs import CollectSpec, RuntimeMode, SourceSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.stage_task import StageTask
-from firesteel.testing import AddSplits, Emit, EmitWatermark, EndSplit, GoIdle, Pause, ScriptedSource, WaitForever
+from firesteel.testing import (
+    AddSplits,
+    Emit,
+    EmitWatermark,
+    EndSplit,
+    GoIdle,
+    Pause,
+    ScriptedSource,
+    WaitForever,
+)
 from firesteel.testing.harness import OperatorHarness, RecordingServices
 from firesteel.testing.scripted_source import Step
 
@@ -47,7 +56,7 @@ class SourceHarness(OperatorHarness):
         return self
 
 
-def test_L04_the_watermark_is_the_minimum_over_the_splits() -> None:
+def test_l04_the_watermark_is_the_minimum_over_the_splits() -> None:
     steps: list[Step] = [
         AddSplits(("a", "b")),
         Emit([100, 200], split="a"),
@@ -63,26 +72,35 @@ def test_L04_the_watermark_is_the_minimum_over_the_splits() -> None:
     assert op.run(0.5).output.watermarks == [9, 199]
 
 
-def test_L04_reading_splits_one_after_the_other_makes_nothing_late() -> None:
-    steps: list[Step] = [AddSplits((1, 2)), Emit([*range(50)], split=1), Pause(1), Emit([*range(50)], split=2)]
+def test_l04_reading_splits_one_after_the_other_makes_nothing_late() -> None:
+    steps: list[Step] = [
+        AddSplits((1, 2)),
+        Emit([*range(50)], split=1),
+        Pause(1),
+        Emit([*range(50)], split=2),
+    ]
     op = SourceHarness(steps, MONOTONOUS).run(10)
     assert op.output.watermarks == [MAX_WATERMARK]
 
 
 def test_a_split_that_was_not_announced_takes_part_from_its_first_record() -> None:
-    op = SourceHarness([Emit([100], split="a"), Pause(1), Emit([10], split="b"), Pause(1)], MONOTONOUS).run(10)
+    op = SourceHarness([Emit([100], split="a"), Pause(1), Emit([10], split="b"), Pause(1)], MONOTONOUS).run(
+        10
+    )
     assert op.output.watermarks == [99, MAX_WATERMARK]
 
 
 def test_a_split_that_ended_leaves_the_minimum_at_once() -> None:
     steps: list[Step] = [AddSplits(("a", "b")), Emit([100], split="a"), Emit([5], split="b"), Pause(1)]
-    op = SourceHarness([*steps, EndSplit("b"), Pause(1), EndSplit("a"), EndSplit("?"), WaitForever()], MONOTONOUS)
+    op = SourceHarness(
+        [*steps, EndSplit("b"), Pause(1), EndSplit("a"), EndSplit("?"), WaitForever()], MONOTONOUS
+    )
     assert op.run(0.9).output.watermarks == [4]
     assert op.run(0.1).output.watermarks == [4, 99]
     assert op.run(5).output.watermarks == [4, 99]
 
 
-def test_B12_an_idle_split_leaves_the_minimum_until_its_next_record() -> None:
+def test_b12_an_idle_split_leaves_the_minimum_until_its_next_record() -> None:
     steps: list[Step] = [AddSplits(("a", "b")), Emit([5], split="b")]
     steps += [step for at in range(100, 150, 10) for step in (Emit([at], split="a"), Pause(0.5))]
     steps += [Emit([20], split="b"), WaitForever()]
@@ -117,14 +135,27 @@ def test_a_strategy_wins_over_the_watermarks_of_the_source() -> None:
     assert op.output.watermarks == [4, MAX_WATERMARK]
 
 
-def test_B21_without_generator_the_sources_own_signals_pass() -> None:
-    steps: list[Step] = [Emit([1], [1]), EmitWatermark(1), EmitWatermark(0), GoIdle(), EmitWatermark(7), WaitForever()]
+def test_b21_without_generator_the_sources_own_signals_pass() -> None:
+    steps: list[Step] = [
+        Emit([1], [1]),
+        EmitWatermark(1),
+        EmitWatermark(0),
+        GoIdle(),
+        EmitWatermark(7),
+        WaitForever(),
+    ]
     op = SourceHarness(steps, WatermarkStrategy.no_watermarks()).run()
     assert (op.output.watermarks, op.output.statuses) == ([1, 7], [False, True])
 
 
 def test_own_watermarks_of_splits_are_combined_too() -> None:
-    steps: list[Step] = [AddSplits((1, 2)), EmitWatermark(5, 1), EmitWatermark(3, 2), GoIdle(2), WaitForever()]
+    steps: list[Step] = [
+        AddSplits((1, 2)),
+        EmitWatermark(5, 1),
+        EmitWatermark(3, 2),
+        GoIdle(2),
+        WaitForever(),
+    ]
     op = SourceHarness(steps, WatermarkStrategy.no_watermarks()).run()
     assert (op.output.watermarks, op.output.statuses) == ([3, 5], [])
 
@@ -140,8 +171,10 @@ def test_in_batch_only_the_end_counts() -> None:
     assert (op.output.watermarks, op.output.statuses) == ([MAX_WATERMARK], [])
 
 
-def test_B04_ingestion_time_overrides_the_timestamps_of_the_source() -> None:
-    op = SourceHarness([Pause(1), Emit(["a"], [7]), Pause(0.3), EmitWatermark(9)], WatermarkStrategy(IngestionTime()))
+def test_b04_ingestion_time_overrides_the_timestamps_of_the_source() -> None:
+    op = SourceHarness(
+        [Pause(1), Emit(["a"], [7]), Pause(0.3), EmitWatermark(9)], WatermarkStrategy(IngestionTime())
+    )
     start = round(op.services.now() * 1000)
     op.run(2)
     assert op.output.timestamps == [start + 1000]
@@ -200,6 +233,16 @@ def test_a_source_reports_its_first_watermark_at_once_and_then_once_in_an_interv
     services.clock.advance(1)
     task.poll()
     assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, 5)]
+
+
+def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest_itself() -> None:
+    task, _ = aligned_task()
+    task.poll()
+    task.take_watermark_reports()
+    task.align(AlignmentUpdate("g", 0))
+    while task.ready():
+        task.poll()
+    assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, 11)]
 
 
 def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:

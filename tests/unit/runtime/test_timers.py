@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -52,7 +53,9 @@ class Script(KeyedProcessFunction):
 
 
 def script(then: dict[int, str] | None = None, **more: Any) -> FunctionHarness:
-    return FunctionHarness(Script(then), key_selector=lambda value: value[0], **{"processing_time": 0, **more})
+    return FunctionHarness(
+        Script(then), key_selector=lambda value: value[0], **{"processing_time": 0, **more}
+    )
 
 
 # The rules ------------------------------------------------------------------------------------------
@@ -140,9 +143,7 @@ def test_a_callback_can_register_a_timer_that_is_due_already() -> None:
 
 def test_results_leave_before_the_watermark() -> None:
     order: list[Any] = []
-    harness = OperatorHarness(
-        ProcessSpec(Shipped.of(Script(), "process")), keys=(lambda value: value[0],)
-    )
+    harness = OperatorHarness(ProcessSpec(Shipped.of(Script(), "process")), keys=(lambda value: value[0],))
     output = harness.output
     emit, watermark = output.emit, output.watermark
 
@@ -206,7 +207,9 @@ def test_what_a_processing_time_timer_emits_has_no_event_time() -> None:
 
 
 def test_processing_time_timers_die_with_a_streaming_job() -> None:
-    stream = simulated_environment().from_collection([("a", f"+p{10**15} +e1")]).key_by(lambda value: value[0])
+    stream = (
+        simulated_environment().from_collection([("a", f"+p{10**15} +e1")]).key_by(lambda value: value[0])
+    )
     assert list(stream.process(Script()).execute_and_collect()) == ["e1a"]
 
 
@@ -353,16 +356,18 @@ def test_a_million_timers_fire_in_order_without_a_pause(record_property: Any) ->
     for start in range(0, count, 1000):
         harness.process(list(range(start, start + 1000)))
     fired: list[int] = []
-    moments = [time.perf_counter()]
+    moments = [(time.perf_counter(), time.thread_time())]
 
     def emit(values: list[Any], timestamps: Timestamps) -> None:
         fired.extend(values)
-        moments.append(time.perf_counter())
+        moments.append((time.perf_counter(), time.thread_time()))
 
     harness.output.emit = emit  # type: ignore[method-assign]
     harness.watermark(MAX_WATERMARK)
     assert fired == sorted(value * 7_919 % 1_000_003 for value in range(count))
-    pause = max(after - before for before, after in zip(moments, moments[1:], strict=False))
-    record_property("greatest_pause_ms", round(pause * 1000, 1))
-    print(f"{count} timers in {moments[-1] - moments[0]:.2f} s, greatest pause {pause * 1000:.1f} ms")
-    assert pause < 1.0  # measured: about 10 ms; a busy machine may take longer
+    pauses = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(moments)]
+    wall, cpu = (max(column) * 1000 for column in zip(*pauses, strict=True))
+    record_property("greatest_pause_ms", round(wall, 1))
+    print(f"greatest pause between outputs: {wall:.1f} ms, {cpu:.1f} ms of them at work")
+    # At work, because other processes on this machine may take its time away. Measured: 4 ms.
+    assert cpu < 100

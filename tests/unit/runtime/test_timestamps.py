@@ -53,8 +53,10 @@ def punctuated() -> WatermarkStrategy:
 # Timestamps ---------------------------------------------------------------------------------------------
 
 
-def test_B16_the_assigner_sees_the_previous_timestamp() -> None:
-    op = assigner(WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, old: (value, old)[1]))
+def test_b16_the_assigner_sees_the_previous_timestamp() -> None:
+    op = assigner(
+        WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, old: (value, old)[1])
+    )
     op.process(["a", "b"], [5, None])
     op.process(["c"])
     assert op.output.timestamps == [5, MIN_TIMESTAMP, MIN_TIMESTAMP]
@@ -79,7 +81,7 @@ def test_assigners_may_be_objects() -> None:
     assert op.output.timestamps == [2, 4]
 
 
-def test_M1_timestamps_are_clamped_to_64_bits() -> None:
+def test_m01_timestamps_are_clamped_to_64_bits() -> None:
     op = assigner(bounded())
     op.process([2**70, -(2**70), 3])
     assert op.output.timestamps == [MAX_TIMESTAMP, MIN_TIMESTAMP, 3]
@@ -107,7 +109,7 @@ def test_an_assigner_that_raises_is_named_with_the_record() -> None:
 # Periodic watermarks ------------------------------------------------------------------------------------
 
 
-def test_B17_a_watermark_comes_once_in_an_interval_and_only_when_it_advances() -> None:
+def test_b17_a_watermark_comes_once_in_an_interval_and_only_when_it_advances() -> None:
     op = assigner(bounded(10))
     op.process([100, 90])
     assert op.output.watermarks == []
@@ -123,7 +125,7 @@ def test_B17_a_watermark_comes_once_in_an_interval_and_only_when_it_advances() -
     assert op.output.watermarks == [89, 94]
 
 
-def test_B17_ticks_stay_where_they_are() -> None:
+def test_b17_ticks_stay_where_they_are() -> None:
     op = assigner(bounded(), interval="1 s")
     op.advance(0.9)
     op.process([5])
@@ -133,7 +135,7 @@ def test_B17_ticks_stay_where_they_are() -> None:
     assert op.operator.next_deadline() == op.services.now() + 1
 
 
-def test_B17_interval_zero_means_no_periodic_watermarks() -> None:
+def test_b17_interval_zero_means_no_periodic_watermarks() -> None:
     op = assigner(bounded(), interval="0 ms")
     op.process([5])
     op.advance(10)
@@ -142,14 +144,14 @@ def test_B17_interval_zero_means_no_periodic_watermarks() -> None:
     assert op.output.watermarks == [MAX_WATERMARK]
 
 
-def test_M4_the_watermark_stays_one_below_so_that_equal_timestamps_are_not_late() -> None:
+def test_m04_the_watermark_stays_one_below_so_that_equal_timestamps_are_not_late() -> None:
     op = assigner(bounded(0))
     op.process([7, 7])
     op.advance(0.2)
     assert op.output.watermarks == [6]
 
 
-def test_M4_nothing_is_emitted_before_the_first_record() -> None:
+def test_m04_nothing_is_emitted_before_the_first_record() -> None:
     op = assigner(bounded(1000))
     op.advance(10)
     assert op.operator.next_deadline() == float("inf")
@@ -180,7 +182,7 @@ class Clocked(WatermarkGenerator):
         output.emit_watermark(Watermark(self.asked))
 
 
-def test_B20_a_generator_of_the_user_is_asked_at_every_tick_even_without_records() -> None:
+def test_b20_a_generator_of_the_user_is_asked_at_every_tick_even_without_records() -> None:
     op = assigner(WatermarkStrategy.for_generator(Clocked))
     op.advance(1.0)
     assert op.output.watermarks == [1, 2, 3, 4, 5]
@@ -199,7 +201,7 @@ def test_a_generator_that_falls_back_is_ignored() -> None:
 # Punctuated watermarks ----------------------------------------------------------------------------------
 
 
-def test_B20_punctuated_watermarks_take_their_place_right_behind_their_record() -> None:
+def test_b20_punctuated_watermarks_take_their_place_right_behind_their_record() -> None:
     op = assigner(punctuated())
     op.process([1, 10, 2, 3, 20, 30])
     assert op.output.elements == [
@@ -232,8 +234,8 @@ def test_a_generator_may_say_itself_that_the_stream_is_idle() -> None:
         elements.Watermark(10),
         Chunk([-1], [-1]),
         StreamStatus(False),
-        Chunk([5], [5]),
         StreamStatus(True),
+        Chunk([5], [5]),
         Chunk([20], [20]),
         elements.Watermark(20),
     ]
@@ -242,7 +244,7 @@ def test_a_generator_may_say_itself_that_the_stream_is_idle() -> None:
 # What comes from upstream -------------------------------------------------------------------------------
 
 
-def test_L05_an_assigner_swallows_timestamps_watermarks_and_idleness_from_before() -> None:
+def test_l05_an_assigner_swallows_timestamps_watermarks_and_idleness_from_before() -> None:
     op = assigner(bounded())
     op.watermark(1000)
     op.status(False)
@@ -271,7 +273,7 @@ def test_an_idle_stream_becomes_active_for_its_end() -> None:
 # Idleness -----------------------------------------------------------------------------------------------
 
 
-def test_B12_a_stream_without_records_is_idle_after_its_timeout_and_active_with_the_next_record() -> None:
+def test_b12_a_stream_without_records_is_idle_after_its_timeout_and_active_with_the_next_record() -> None:
     op = assigner(bounded().with_idleness(Duration.of_seconds(1)))
     op.process([5])
     op.advance(0.9)
@@ -285,7 +287,7 @@ def test_B12_a_stream_without_records_is_idle_after_its_timeout_and_active_with_
     assert op.output.elements[-2:] == [StreamStatus(True), Chunk([7], [7])]
 
 
-def test_L03_a_returning_stream_does_not_turn_its_clock_back() -> None:
+def test_l03_a_returning_stream_does_not_turn_its_clock_back() -> None:
     op = assigner(bounded().with_idleness(Duration.of_seconds(1)))
     op.process([1000])
     op.advance(2)
@@ -341,7 +343,7 @@ def test_in_batch_only_the_final_watermark_passes(strategy: WatermarkStrategy) -
     assert None not in op.output.timestamps
 
 
-def test_B04_ingestion_time_is_the_machines_time_and_moves_without_records() -> None:
+def test_b04_ingestion_time_is_the_machines_time_and_moves_without_records() -> None:
     op = assigner(WatermarkStrategy(IngestionTime()))
     start = round(op.services.now() * 1000)
     op.advance(0.05)

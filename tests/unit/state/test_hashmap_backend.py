@@ -229,7 +229,11 @@ def test_clear_namespace(backend: HashMapBackend) -> None:
     ("descriptor", "before", "merged"),
     [
         (ListStateDescriptor("s", Types.INT()), {1: [1], 2: [2], 3: [3]}, [3, 1, 2]),
-        (ReducingStateDescriptor("s", lambda a, b: f"{a}{b}", Types.STRING()), {1: "a", 2: "b", 3: "c"}, "cab"),
+        (
+            ReducingStateDescriptor("s", lambda a, b: f"{a}{b}", Types.STRING()),
+            {1: "a", 2: "b", 3: "c"},
+            "cab",
+        ),
         (
             AggregatingStateDescriptor("s", Average(), Types.PICKLED_BYTE_ARRAY()),
             {1: (1, 1), 2: (5, 2)},

@@ -215,6 +215,15 @@ def test_reading_an_entry_renews_that_entry(bench: Bench) -> None:
     assert dict(state.items()) == {"x": 1, "y": 2}
 
 
+@pytest.mark.parametrize("read", ["items", "keys", "values"])
+def test_reading_all_entries_renews_them(bench: Bench, read: str) -> None:
+    state = bench.state("map", on_read=True)
+    state.put_all({"x": 1, "y": 2})
+    for _ in range(3):
+        bench.wait(99)
+        assert len(getattr(state, read)()) == 2
+
+
 def test_asking_whether_a_map_is_empty_renews_nothing(bench: Bench) -> None:
     state = bench.state("map", on_read=True)
     state.put("x", 1)

@@ -203,7 +203,7 @@ def test_an_error_is_explained_as_in_a_job() -> None:
 
 
 def test_a_keyed_function_needs_keys() -> None:
-    with pytest.raises(WrongArgumentError, match="Memory works on a keyed stream.*key_selector"):
+    with pytest.raises(WrongArgumentError, match=r"Memory works on a keyed stream.*key_selector"):
         FunctionHarness(Memory())
 
 

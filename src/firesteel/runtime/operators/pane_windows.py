@@ -18,9 +18,12 @@ from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.detached import detached, detached_all
 from firesteel.runtime.operators.panes import PaneGrid, PaneStore
+from firesteel.runtime.operators.sliding_merge import SlidingMerge
 from firesteel.runtime.operators.window_contents import MISSING, Table, merged_key, merged_tables
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
+
+_MANY_PANES = 4  # per window, from which on it pays to keep merged contents between windows
 
 
 class PaneWindowOperator(Operator):
@@ -34,6 +37,8 @@ class PaneWindowOperator(Operator):
         self._is_single = self._grid.size == self._grid.slide
         self._panes = PaneStore(self._grid, shares_panes or self._is_single, parts.allowed_lateness)
         self._state.add_timers("window-panes", self._panes, namespaced=True)
+        slides = self._panes.is_shared and len(self._grid.panes_of(0)) >= _MANY_PANES
+        self._sliding = SlidingMerge(parts.contents, self._panes) if slides else None
 
     def open(self, context: OperatorContext) -> None:
         """Make the contexts, then open the user's functions."""
@@ -96,6 +101,8 @@ class PaneWindowOperator(Operator):
         for start in (pane,) if panes.is_shared else windows:
             table = panes.table(start)
             table[key] = add(table.get(key, MISSING), value)
+        if self._sliding is not None:
+            self._sliding.changed(pane, key)
         for window in windows:
             if panes.has_fired(window):
                 self._fire_key(window, key)
@@ -117,17 +124,19 @@ class PaneWindowOperator(Operator):
     def _fire(self, window: int) -> None:
         """The end of a window: the results of all its keys."""
         contents = self._parts.contents
-        tables = self._panes.tables_of(window)
-        is_last = self._is_single and self._parts.allowed_lateness == 0
-        if len(tables) == 1:
-            found = tables[0]
-            results = contents.results(found.values())
-            if contents.is_single and not is_last:
-                results = detached_all(results)
-        else:
-            found = merged_tables(contents, tables)
-            results = contents.results(found.values())
+        found = self._contents_of(window)
+        results = contents.results(found.values())
+        shares = self._panes.is_shared and not self._is_single
+        is_kept = shares or self._parts.allowed_lateness > 0
+        if is_kept and contents.is_single and self._sliding is None:
+            results = detached_all(results)
         self._results.fire_all(self._window(window), found, results)
+
+    def _contents_of(self, window: int) -> Table:
+        if self._sliding is not None:
+            return self._sliding.window(window)
+        tables = self._panes.tables_of(window)
+        return tables[0] if len(tables) == 1 else merged_tables(self._parts.contents, tables)
 
     def _go(self, window: int) -> None:
         """The window is over: tell the window function, drop the contents."""

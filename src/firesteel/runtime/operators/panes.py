@@ -70,6 +70,10 @@ class PaneStore:
                 self._expect(window)
         return table
 
+    def peek(self, start: int) -> Table:
+        """The table of a pane (or window), empty when it does not exist."""
+        return self._tables.get(start) or {}
+
     def tables_of(self, window: int) -> list[Table]:
         """The tables that a window's contents are in, earliest first."""
         starts = self.grid.panes_of(window) if self.is_shared else (window,)

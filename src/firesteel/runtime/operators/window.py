@@ -89,17 +89,17 @@ class WindowOperator(Operator):
                 merging = self._windows_of(key)
                 window = merging.add(window, self._on_merge)
                 place = merging.state_window(window)
-            if self._is_over(window):
+            ends = self._parts.cleanup_time(window)
+            if self._is_event_time and ends <= self.current_watermark:
                 self._retire(key, window)
                 continue
             skipped = False
             self._add(key, window, place, value, known, timestamp)
+            self._set_cleanup_timer(ends)
         if skipped and self._is_event_time and known + self._parts.allowed_lateness <= self.current_watermark:
             self._late.add(value, timestamp)
 
-    def _add(
-        self, key: Any, window: Any, place: Any, value: Any, known: int, timestamp: int | None
-    ) -> None:
+    def _add(self, key: Any, window: Any, place: Any, value: Any, known: int, timestamp: int | None) -> None:
         table, entry = self._table, (key, place)
         old = table.get(entry, MISSING)
         if self._evicting is not None:
@@ -111,10 +111,6 @@ class WindowOperator(Operator):
         result = self._trigger.on_element(value, known, window, context)
         if result is not _CONTINUE:
             self._obey(result, key, window, place, is_last=False)
-        self._set_cleanup_timer(window)
-
-    def _is_over(self, window: Any) -> bool:
-        return self._is_event_time and self._parts.cleanup_time(window) <= self.current_watermark
 
     # Firing and cleaning ------------------------------------------------------------------------------
 
@@ -139,8 +135,7 @@ class WindowOperator(Operator):
             contents = detached(contents)
         self._results.fire(key, window, contents)
 
-    def _set_cleanup_timer(self, window: Any) -> None:
-        time = self._parts.cleanup_time(window)
+    def _set_cleanup_timer(self, time: int) -> None:
         if time == MAX_TIMESTAMP:
             return
         if self._is_event_time:
@@ -200,12 +195,9 @@ class WindowOperator(Operator):
 
     def _refuse_past(self, window: Any) -> None:
         """A merged window must not end before its parts could have."""
-        is_past = (
-            self._is_over(window)
-            if self._is_event_time
-            else window.max_timestamp() <= self._context.get_current_processing_time()
-        )
-        if is_past:
+        context = self._context
+        clock = self.current_watermark if self._is_event_time else context.get_current_processing_time()
+        if self._parts.cleanup_time(window) <= clock:
             raise ProgramError(
                 f"{self._parts.assigner!r} merged windows into {window!r}, which is over already; a merged window "
                 "must not end before the windows that it is made of"

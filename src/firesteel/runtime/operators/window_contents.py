@@ -43,7 +43,12 @@ class Contents(Protocol):
         ...
 
     def add_batch(
-        self, pane_at: PaneAt, one_by_one: OneByOne, key_of: KeyOf, timestamps: Iterable[int], values: Iterator[Any]
+        self,
+        pane_at: PaneAt,
+        one_by_one: OneByOne,
+        key_of: KeyOf,
+        timestamps: Iterable[int],
+        values: Iterator[Any],
     ) -> None:
         """Add records to the panes of their timestamps.
 
@@ -78,7 +83,12 @@ class ReducedContents:
         return list(kept)
 
     def add_batch(
-        self, pane_at: PaneAt, one_by_one: OneByOne, key_of: KeyOf, timestamps: Iterable[int], values: Iterator[Any]
+        self,
+        pane_at: PaneAt,
+        one_by_one: OneByOne,
+        key_of: KeyOf,
+        timestamps: Iterable[int],
+        values: Iterator[Any],
     ) -> None:
         """Reduce each record into its key and pane."""
         reduce = self._reduce
@@ -136,7 +146,12 @@ class AggregatedContents:
         return list(map(self._get_result, kept))
 
     def add_batch(
-        self, pane_at: PaneAt, one_by_one: OneByOne, key_of: KeyOf, timestamps: Iterable[int], values: Iterator[Any]
+        self,
+        pane_at: PaneAt,
+        one_by_one: OneByOne,
+        key_of: KeyOf,
+        timestamps: Iterable[int],
+        values: Iterator[Any],
     ) -> None:
         """Add each record to the accumulator of its key and pane."""
         add, create = self._add, self._create
@@ -181,7 +196,12 @@ class ListedContents:
         return list(map(self.result, kept))
 
     def add_batch(
-        self, pane_at: PaneAt, one_by_one: OneByOne, key_of: KeyOf, timestamps: Iterable[int], values: Iterator[Any]
+        self,
+        pane_at: PaneAt,
+        one_by_one: OneByOne,
+        key_of: KeyOf,
+        timestamps: Iterable[int],
+        values: Iterator[Any],
     ) -> None:
         """Append each record to the list of its key and pane."""
         low = high = 0

@@ -6,8 +6,16 @@ import dis
 from typing import Any
 
 from firesteel.contracts.functions import AggregateFunction
-from firesteel.contracts.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from firesteel.contracts.session_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
+from firesteel.contracts.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger
 from firesteel.contracts.window_assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -15,7 +23,9 @@ from firesteel.contracts.window_assigners import (
 )
 from firesteel.plan.operator_specs import WindowSpec
 from firesteel.runtime.operator import Operator
+from firesteel.runtime.operators.count_windows import CountWindowOperator
 from firesteel.runtime.operators.pane_windows import PaneWindowOperator
+from firesteel.runtime.operators.session_windows import SessionWindowOperator
 from firesteel.runtime.operators.window import WindowOperator
 from firesteel.runtime.operators.window_contents import KeyOf
 from firesteel.runtime.operators.window_parts import WindowParts
@@ -28,6 +38,14 @@ _TIME_GRIDS: dict[type, type] = {
     SlidingProcessingTimeWindows: ProcessingTimeTrigger,
 }
 
+_SESSIONS: dict[type, type] = {
+    EventTimeSessionWindows: EventTimeTrigger,
+    DynamicEventTimeSessionWindows: EventTimeTrigger,
+    ProcessingTimeSessionWindows: ProcessingTimeTrigger,
+    DynamicProcessingTimeSessionWindows: ProcessingTimeTrigger,
+}
+_COUNTS = (CountTumblingWindowAssigner, CountSlidingWindowAssigner)
+
 
 def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBackend) -> Operator:
     """The live operator of one subtask."""
@@ -37,9 +55,17 @@ def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBacken
     if parts.evictor is not None or _uses_key_context(parts):
         return WindowOperator(parts)
     if _TIME_GRIDS.get(assigner) is trigger:
-        grid: Any = parts.assigner
-        return PaneWindowOperator(parts, grid.grid, can_merge(parts))
+        return PaneWindowOperator(parts, _grid(parts), can_merge(parts))
+    if _SESSIONS.get(assigner) is trigger:
+        return SessionWindowOperator(parts)
+    if assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
+        return CountWindowOperator(parts, *_grid(parts))
     return WindowOperator(parts)
+
+
+def _grid(parts: WindowParts) -> Any:
+    assigner: Any = parts.assigner
+    return assigner.grid
 
 
 def _uses_key_context(parts: WindowParts) -> bool:

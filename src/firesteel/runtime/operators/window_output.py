@@ -42,9 +42,11 @@ class WindowStates(KeyedStateStore):
         self._scope: NamespaceScope = state.scope()
         self._names: dict[str, None] = {}
 
-    def turn_to(self, window: Any) -> None:
-        """From now on the state of ``window`` and the current key."""
+    def turn_to(self, window: Any) -> tuple[Any, Any]:
+        """From now on the state of ``window`` and the current key: the pair that it is stored under."""
         self._scope.set_namespace(window)
+        entry: tuple[Any, Any] = self._scope.current_key
+        return entry
 
     def get(self, state_descriptor: StateDescriptor) -> Any:
         """State of the kind that the descriptor describes."""

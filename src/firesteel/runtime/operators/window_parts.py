@@ -63,7 +63,8 @@ class WindowParts:
 
     def cleanup_time(self, window: Any) -> int:
         """When the window goes: its last timestamp plus the allowed lateness."""
-        return min(int(window.max_timestamp()) + self.allowed_lateness, MAX_TIMESTAMP)
+        time: int = window.max_timestamp() + self.allowed_lateness
+        return time if time < MAX_TIMESTAMP else MAX_TIMESTAMP
 
     def open(self, runtime: RuntimeContext) -> None:
         """Open the user's functions."""

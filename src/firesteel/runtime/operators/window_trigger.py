@@ -40,12 +40,13 @@ class TriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssig
         state.add_timers("window-event-time", self.event_timers, namespaced=True)
         state.add_timers("window-processing-time", self.processing_timers, namespaced=True)
         self.window: Any = None
+        self._entry: Any = None  # the current key and the window
         self._merged: list[Any] = []
 
     def turn_to(self, window: Any) -> None:
         """From now on ``window`` of the current key."""
         self.window = window
-        self._states.turn_to(window)
+        self._entry = self._states.turn_to(window)
 
     def merging(self, result: Any, old: list[Any]) -> None:
         """From now on ``result``, which the ``old`` windows became."""
@@ -70,19 +71,19 @@ class TriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssig
 
     def register_processing_time_timer(self, time: int) -> None:
         """Have ``on_processing_time`` called."""
-        self.processing_timers.add(time, (self._state.current_key, self.window))
+        self.processing_timers.add(time, self._entry)
 
     def register_event_time_timer(self, time: int) -> None:
         """Have ``on_event_time`` called."""
-        self.event_timers.add(time, (self._state.current_key, self.window))
+        self.event_timers.add(time, self._entry)
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Forget a timer."""
-        self.processing_timers.remove(time, (self._state.current_key, self.window))
+        self.processing_timers.remove(time, self._entry)
 
     def delete_event_time_timer(self, time: int) -> None:
         """Forget a timer."""
-        self.event_timers.remove(time, (self._state.current_key, self.window))
+        self.event_timers.remove(time, self._entry)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
         """State of this key and this window."""
