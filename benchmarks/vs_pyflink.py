@@ -1,4 +1,4 @@
-"""How many times faster than PyFlink does the same unchanged program run?
+"""Firesteel against PyFlink: how many times faster the same unchanged program runs.
 
 The programs in ``programs/`` import ``pyflink`` and know nothing of Firesteel. PyFlink's own interpreter runs
 them as they are; ``firesteel run --pyflink`` runs them on Spark. Each runs at two sizes, and the rate is the
@@ -81,7 +81,9 @@ def rate(command: list[str], sizes: tuple[int, int], options: tuple[str, ...]) -
     """Records per second between the two sizes."""
     small, large = (seconds(command, size, options) for size in sizes)
     found = (sizes[1] - sizes[0]) / (large - small)
-    note(f"{' '.join(map(_short, command))} {' '.join(options)}: {small:.1f} s, {large:.1f} s, {rate_text(found)}")
+    note(
+        f"{' '.join(map(_short, command))} {' '.join(options)}: {small:.1f} s, {large:.1f} s, {rate_text(found)}"
+    )
     return found
 
 
@@ -90,7 +92,10 @@ def seconds(command: list[str], size: int, options: tuple[str, ...]) -> float:
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         [*command, str(size), *options],
-        env={**os.environ, "PATH": path},  # as in an activated environment: PyFlink starts its workers as "python"
+        env={
+            **os.environ,
+            "PATH": path,
+        },  # as in an activated environment: PyFlink starts its workers as "python"
         capture_output=True,
         text=True,
         check=False,

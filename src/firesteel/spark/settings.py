@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
+
+import firesteel
 from firesteel.common.configuration import Configuration
 from firesteel.common.options import SHUFFLE_BUFFER
 
@@ -36,8 +40,10 @@ TASK: dict[str, str] = {
     "spark.sql.execution.pandas.udf.buffer.size": "64",
 }
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-def session_settings(configuration: Configuration) -> dict[str, str]:
+
+def session_settings(configuration: Configuration, *, local: bool) -> dict[str, str]:
     """Everything for a session of our own; ``spark.*`` options of the configuration win."""
     buffer = str(configuration.get(SHUFFLE_BUFFER))
     shuffle = {
@@ -45,4 +51,18 @@ def session_settings(configuration: Configuration) -> dict[str, str]:
         "spark.shuffle.streaming.writerMaxMemory": buffer,
     }
     asked = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-    return {**RECOMMENDED, **shuffle, **asked, **REQUIRED}
+    settings = {**RECOMMENDED, **shuffle, **(_LOCAL if local else {}), **asked, **REQUIRED}
+    settings[_JAVA_OPTIONS] = f"{_log_option()} {asked.get(_JAVA_OPTIONS, '')}".strip()
+    return settings
+
+
+#: Only where the workers are processes of this machine and this Python.
+_LOCAL: dict[str, str] = {
+    "spark.python.daemon.module": "firesteel.spark.worker_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(firesteel.__file__).parent.parent),
+}
+
+
+def _log_option() -> str:
+    file = resources.files("firesteel.spark") / "log4j2.properties"
+    return f"-Dlog4j2.configurationFile=file:{file}"

@@ -182,6 +182,8 @@ class SimulatedAttempt:
 
     def _pass_time(self, active: list[SimulatedTask]) -> None:
         """Nothing can happen now: move the clock to when something can, or wait for a source's thread."""
+        if self._plan.mode is RuntimeMode.STREAMING and any(task.stuck for task in active):
+            raise self._deadlock("all tasks are idle, and not everything that was sent has arrived")
         polls = [when for task in active if (when := task.next_poll) is not None]
         if not polls:
             raise self._deadlock("no task can do anything, and no source is left that could change that")
