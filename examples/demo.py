@@ -91,7 +91,7 @@ class Dashboard(SinkFunction):
         self.history: dict[str, deque[float]] = {}
         self.hot: set[str] = set()
         self.ages: list[float] = []  # of the readings since the last frame, when they arrived, in seconds
-        self.recent: deque[list[float]] = deque(maxlen=8)  # the same for some frames
+        self.recent: deque[list[float]] = deque(maxlen=8 if self.live else 1)  # the same for two seconds
         self.steady: list[float] = []  # the same after the first seconds
         self.rate, self.latency = 0.0, "measuring"
 
@@ -101,6 +101,8 @@ class Dashboard(SinkFunction):
         sensor, temperature, *_, created = value
         self.count += 1
         self.ages.append(now - created)
+        if now - self.began > WARM_UP_SECONDS:
+            self.steady.append(now - created)
         self.sensors[sensor] = value
         if temperature > HOT and sensor not in self.hot:
             self.hot.add(sensor)
@@ -126,8 +128,6 @@ class Dashboard(SinkFunction):
         self.rate = (self.count - self.drawn_count) / (now - self.drawn)
         self.recent.append(self.ages)
         self.latency = percentiles([age for ages in self.recent for age in ages])
-        if now - self.began > WARM_UP_SECONDS:
-            self.steady += self.ages
         self.ages = []
         self.drawn, self.drawn_count = now, self.count
         for sensor, update in self.sensors.items():

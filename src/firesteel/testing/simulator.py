@@ -21,6 +21,7 @@ from functools import partial
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
+from firesteel.common.options import SIMULATOR_SEED
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import CancelTask, MasterMessage, StopSources, TaskCancelled, TaskId
@@ -33,7 +34,7 @@ from firesteel.testing.simulated_task import SimulatedServices, SimulatedTask, T
 __all__ = ["SEED", "SimulatedAttempt", "SimulationDeadlockError", "SimulatorExecutor"]
 
 #: The option with the seed; an integer, 0 when it is missing.
-SEED = "firesteel.simulator.seed"
+SEED = SIMULATOR_SEED.key
 
 _PAUSE = 0.001
 
