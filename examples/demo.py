@@ -212,7 +212,6 @@ def main() -> None:
     print("starting Spark inside this program, which takes some seconds ...", flush=True)
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(options.parallelism)
-    env.set_buffer_timeout(5)  # a reading waits at most 5 ms for company, also when tasks are busy
     columns, rows = shutil.get_terminal_size()
     dashboard = Dashboard(title, options.seconds, sys.stdout.isatty(), columns, rows)
     try:

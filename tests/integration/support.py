@@ -35,6 +35,21 @@ def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> 
         time.sleep(0.02)
 
 
+def settled(read: Callable[[], int], still: float = 1.5, seconds: float = 60.0) -> int:
+    """Wait until a number above 0 has not changed for so long, and return it."""
+    value, since = read(), time.monotonic()
+
+    def unchanged() -> bool:
+        nonlocal value, since
+        now = read()
+        if now != value:
+            value, since = now, time.monotonic()
+        return value > 0 and time.monotonic() - since >= still
+
+    until(unchanged, seconds, "the number goes on changing")
+    return value
+
+
 # Results ------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
-from support import until
+from support import settled, until
 
 from firesteel.common import JobStatus
 from firesteel.common.errors import JobCancelledError
@@ -135,11 +135,11 @@ def test_every_operator_counts_records_in_and_out(env: StreamExecutionEnvironmen
     client.get_job_execution_result().result()
     counts = {o.name: (o.records_in, o.records_out) for o in client.statistics().operators}
     assert counts == {
-        "numbers": (0, 900),
+        "Source: numbers": (0, 900),
         "all": (900, 900),
         "thirds": (900, 300),
         "sums": (300, 300),
-        "end": (300, 0),
+        "Sink: end": (300, 0),
     }
 
 
@@ -179,15 +179,10 @@ def test_slow_reader_of_results_slows_the_job_down(environment: SparkEnvironment
     """Nobody buffers what the reader does not take: the source is far from its end when a little was read."""
     env = environment(1)
     count = 20_000_000
-    client: Any = None
     with env.from_sequence(1, count).name("sequence").execute_and_collect() as results:
         assert [next(results) for _ in range(10)] == list(range(1, 11))
-        client = results._job
-        before = -1
-        while (now := client.statistics()["sequence"].records_out) != before or now == 0:
-            before = now  # until it stands still for two reports
-            time.sleep(1.2)
-        assert now < count / 4
+        job: Any = results._job
+        assert settled(lambda: job.statistics()["Source: sequence"].records_out) < count / 4
 
 
 # jobs in the background ---------------------------------------------------------------------------------
@@ -208,9 +203,9 @@ def test_asynchronous_job_runs_until_it_is_cancelled(env: StreamExecutionEnviron
 def test_stopped_job_finishes_with_everything_processed(env: StreamExecutionEnvironment) -> None:
     endless(env).name("source").key_by(lambda n: n % 3).map(lambda n: n).name("map").add_sink(DiscardingSink()).name("sink")
     client: Any = env.execute_async()
-    until(lambda: client.statistics()["sink"].records_in > 1000)
+    until(lambda: client.statistics()["Sink: sink"].records_in > 1000)
     client.stop()
     client.get_job_execution_result().result()
     totals = client.statistics()
-    assert totals["source"].records_out == totals["map"].records_in == totals["sink"].records_in > 1000
+    assert totals["Source: source"].records_out == totals["map"].records_in == totals["Sink: sink"].records_in > 1000
     assert client.get_job_status().result() is JobStatus.FINISHED
