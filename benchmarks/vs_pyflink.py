@@ -11,6 +11,7 @@ use; FIRESTEEL_PYFLINK_PYTHON names the interpreter of an existing one.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -128,7 +129,7 @@ def pyflink_python() -> Path:
     return interpreter
 
 
-def _arguments():
+def _arguments() -> argparse.Namespace:
     found = parser(__doc__)
     found.add_argument("--repeat", type=int, help="repetitions of everything; medians are shown")
     found.add_argument("--threads", action="store_true", help="also PyFlink's thread mode, its fastest")

@@ -40,7 +40,9 @@ def environment(spark: None) -> SparkEnvironment:
 
     def make(parallelism: int = 2, **options: object) -> StreamExecutionEnvironment:
         configuration = Configuration.from_dict({key: str(value) for key, value in options.items()})
-        return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
+        return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(
+            parallelism
+        )
 
     return make
 

@@ -171,7 +171,9 @@ def connect_keyed(env: StreamExecutionEnvironment, sink: Sinks) -> None:
 
 
 def side_outputs(env: StreamExecutionEnvironment, sink: Sinks) -> None:
-    sorted_out = env.from_collection(range(60), type_info=Types.LONG()).process(Sort(), output_type=Types.LONG())
+    sorted_out = env.from_collection(range(60), type_info=Types.LONG()).process(
+        Sort(), output_type=Types.LONG()
+    )
     sink("rest", sorted_out)
     sink("threes", sorted_out.get_side_output(THREES))
     sink("fives", sorted_out.get_side_output(FIVES))

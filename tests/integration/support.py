@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,8 +35,8 @@ def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> 
         time.sleep(0.02)
 
 
-def settled(read: Callable[[], int], still: float = 1.5, seconds: float = 60.0) -> int:
-    """Wait until a number above 0 has not changed for so long, and return it."""
+def settled(read: Callable[[], int], still: float = 3.0, seconds: float = 60.0) -> int:
+    """Wait until a number has not changed for so long, and return it."""
     value, since = read(), time.monotonic()
 
     def unchanged() -> bool:
@@ -44,7 +44,7 @@ def settled(read: Callable[[], int], still: float = 1.5, seconds: float = 60.0) 
         now = read()
         if now != value:
             value, since = now, time.monotonic()
-        return value > 0 and time.monotonic() - since >= still
+        return time.monotonic() - since >= still
 
     until(unchanged, seconds, "the number goes on changing")
     return value
@@ -163,9 +163,6 @@ class Driver:
     popen: subprocess.Popen[str]
     mark: str
     directory: Path
-    output: str = ""
-    errors: str = ""
-    seen: dict[int, Process] = field(default_factory=dict)
 
     def family(self) -> list[Process]:
         """Everything that lives of it now."""

@@ -35,7 +35,9 @@ def by_prefix(text: str) -> dict[str, list[str]]:
 def test_print_sinks_write_in_order_with_the_number_of_the_subtask(
     env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    env.from_collection(range(5000)).partition_custom(lambda key, n: key % n, lambda x: x).map(lambda x: x).print()
+    env.from_collection(range(5000)).partition_custom(lambda key, n: key % n, lambda x: x).map(
+        lambda x: x
+    ).print()
     env.execute()
     lines = by_prefix(capsys.readouterr().out)
     assert lines == {
@@ -44,7 +46,9 @@ def test_print_sinks_write_in_order_with_the_number_of_the_subtask(
     }
 
 
-def test_print_prefixes_are_flinks(env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_prefixes_are_flinks(
+    env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = env.from_collection(["a"])
     one.print().set_parallelism(1)
     one.print("id").set_parallelism(1)
@@ -201,11 +205,18 @@ def test_asynchronous_job_runs_until_it_is_cancelled(env: StreamExecutionEnviron
 
 
 def test_stopped_job_finishes_with_everything_processed(env: StreamExecutionEnvironment) -> None:
-    endless(env).name("source").key_by(lambda n: n % 3).map(lambda n: n).name("map").add_sink(DiscardingSink()).name("sink")
+    endless(env).name("source").key_by(lambda n: n % 3).map(lambda n: n).name("map").add_sink(
+        DiscardingSink()
+    ).name("sink")
     client: Any = env.execute_async()
     until(lambda: client.statistics()["Sink: sink"].records_in > 1000)
     client.stop()
     client.get_job_execution_result().result()
     totals = client.statistics()
-    assert totals["Source: source"].records_out == totals["map"].records_in == totals["Sink: sink"].records_in > 1000
+    assert (
+        totals["Source: source"].records_out
+        == totals["map"].records_in
+        == totals["Sink: sink"].records_in
+        > 1000
+    )
     assert client.get_job_status().result() is JobStatus.FINISHED

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
-from support import Driver, until
+from support import Driver
 
 from firesteel.common import JobStatus
 from firesteel.datastream import (
-    DiscardingSink,
     MapFunction,
     ProcessFunction,
     RuntimeContext,
@@ -74,7 +73,9 @@ def test_lines_of_a_server_arrive_as_they_are_sent(env: StreamExecutionEnvironme
             assert list(results) == ["NO NEWLINE"]
 
 
-def test_text_files_are_read_by_several_subtasks_once(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_text_files_are_read_by_several_subtasks_once(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
     for part in range(3):
         lines = (f"{part} {n}\n" for n in range(20_000))
         (tmp_path / f"part-{part}").write_text("".join(lines))
@@ -158,3 +159,33 @@ def test_modules_beside_the_script_can_be_imported_in_tasks(
     assert run.wait() == 0, run.stderr()
     assert run.stdout() == "HELLO!\n"
     assert run.stderr() == ""
+
+
+def test_requirements_and_archives_are_refused_not_ignored(
+    environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text("some-package\n")
+    for prepare in ("set_python_requirements", "add_python_archive"):
+        env = environment()
+        with pytest.raises(NotImplementedError, match="not part of this version"):
+            getattr(env, prepare)(str(tmp_path / "requirements.txt"))
+            env.from_collection([1]).print()
+            env.execute()
+
+
+def test_another_version_of_a_module_is_seen_by_the_next_job(
+    environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    def use(value: int) -> Any:
+        import shipped_twice  # type: ignore[import-not-found]
+
+        return shipped_twice.VERSION
+
+    for version in (1, 2):
+        module = tmp_path / str(version) / "shipped_twice.py"
+        module.parent.mkdir()
+        module.write_text(f"VERSION = {version}\n")
+        env = environment()
+        env.add_python_file(str(module))
+        with env.from_collection([0]).map(use).execute_and_collect() as results:
+            assert list(results) == [version]

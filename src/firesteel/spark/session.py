@@ -100,7 +100,12 @@ def _usable_active_session() -> SparkSession | None:
     with contextlib.suppress(Py4JError, OSError):
         session = SparkSession.getActiveSession() or session
     context = None if session is None else session.sparkContext
-    if session is None or context is None or context._jsc is None or context is not SparkContext._active_spark_context:
+    if (
+        session is None
+        or context is None
+        or context._jsc is None
+        or context is not SparkContext._active_spark_context
+    ):
         return None
     if _is_alive(context):
         return session

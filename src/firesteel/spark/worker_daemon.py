@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow  # noqa: F401 - imported for the forks
 import pyspark.daemon
-import pyspark.worker  # noqa: F401
+import pyspark.worker
 
 import firesteel.spark.task_shell  # noqa: F401
 
