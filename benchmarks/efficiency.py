@@ -1,4 +1,4 @@
-"""How much of what bare Python can do is left when Firesteel runs the same functions?
+"""Efficiency: how much of what bare Python can do is left when Firesteel runs the same functions.
 
 The peer is the least a Python program can do: list loops over the same records with the same function
 objects, one process per core, no exchange, no framework. The ratio is Firesteel's records per second over
@@ -39,7 +39,6 @@ from _harness import (
     spread,
     table,
 )
-
 from firesteel.datastream.functions import DiscardingSink
 
 KEYS = 10_000
@@ -214,7 +213,14 @@ def measure(case: Case, repetitions: int, shrink: int) -> list[str]:
     by_cpu = median(s.cpu for s in bare) / median(s.cpu for s in ours)
     shown = [rate_text(median(s.rate for s in speeds)) for speeds in (bare, ours)]
     ratio = median(ratios)
-    return [case.name, *shown, ratio_text(ratio), spread(ratios), ratio_text(by_cpu), at_least(ratio, case.target)]
+    return [
+        case.name,
+        *shown,
+        ratio_text(ratio),
+        spread(ratios),
+        ratio_text(by_cpu),
+        at_least(ratio, case.target),
+    ]
 
 
 def _text(speed: Speed) -> str:

@@ -1,4 +1,4 @@
-"""How long does a record take from source to sink, through key_by and a keyed process function?
+"""Latency: how long a record takes from source to sink, through key_by and a keyed process function.
 
 Every record carries the time at which the source made it; the sink, in another process on the same machine,
 subtracts it from its own clock and counts the difference in a histogram. The first seconds are not counted:
@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from _harness import PARALLELISM, at_most, environment, headline, note, parser, table
-
 from firesteel.common import WatermarkStrategy
 from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
 from firesteel.datastream.functions import KeyedProcessFunction, ListAccumulator, SinkFunction
@@ -177,9 +176,7 @@ class Clock(SinkFunction):
 def firesteel_latency(rate: float | None, seconds: float, warm_up: float) -> tuple[Histogram, Histogram]:
     """Latencies since making and since being due."""
     env = environment()
-    stream = env.from_source(
-        TimedSource(rate, seconds + warm_up), WatermarkStrategy.no_watermarks(), "timed"
-    )
+    stream = env.from_source(TimedSource(rate, seconds + warm_up), WatermarkStrategy.no_watermarks(), "timed")
     stream.key_by(lambda r: r[0]).process(Count()).add_sink(Clock(warm_up))
     parts = env.execute("latency").get_accumulator_result("latency")
     made = sum((Counter(part[0]) for part in parts), Counter())
@@ -259,7 +256,9 @@ def main() -> None:
     arguments = found.parse_args()
     seconds = arguments.seconds or (5.0 if arguments.quick else 20.0)
     warm_up = 3.0 if arguments.quick else 8.0
-    headline(f"Latency from source to sink: key_by and a keyed process function, parallelism {PARALLELISM}, in ms")
+    headline(
+        f"Latency from source to sink: key_by and a keyed process function, parallelism {PARALLELISM}, in ms"
+    )
     rows = paced_rows(1_000, seconds, warm_up, {0.5: 3, 0.99: 10})
     rows += paced_rows(200_000, seconds, warm_up, {0.99: 25})
     rows.append(saturated_row(seconds, warm_up))

@@ -1,4 +1,4 @@
-"""How long until something happens: import, first job, next job?
+"""Start-up: how long until something happens - import, first job, next job.
 
 - import: ``import firesteel.datastream`` in a fresh interpreter, which starts no JVM. Less the interpreter's own
   start, which is measured beside it. Peers: ``import pyspark.sql`` and, where installed, ``import
@@ -20,7 +20,6 @@ import time
 from typing import Any
 
 from _harness import at_most, environment, headline, median, note, parser, table
-
 from firesteel.datastream.functions import ListAccumulator, SinkFunction
 
 FIRST_FIRESTEEL = """
@@ -55,7 +54,7 @@ class Arrival(SinkFunction):
 def fresh_seconds(code: str, repetitions: int, python: str = sys.executable) -> float:
     """Median wall time of an interpreter that runs ``code``, with compiled files in place."""
     with tempfile.TemporaryDirectory() as cache:
-        env = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": cache, "PYSPARK_PYTHON": python}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         _run_python(python, code, env)  # writes the compiled files
         return median([_run_python(python, code, env) for _ in range(repetitions)])

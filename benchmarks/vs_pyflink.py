@@ -1,8 +1,9 @@
-"""How many times faster than PyFlink does the same unchanged program run?
+"""Firesteel against PyFlink: how many times faster the same unchanged program runs.
 
 The programs in ``programs/`` import ``pyflink`` and know nothing of Firesteel. PyFlink's own interpreter runs
-them as they are; ``firesteel run --pyflink`` runs them on Spark. Each runs at two sizes, and the rate is the
-difference in records over the difference in seconds: starting up costs nothing here on either side.
+them as they are; ``firesteel run --pyflink`` runs them on Spark. One process runs the job at a small size to
+warm up, then at a small and a large size in turns. The rate is the difference in records over the difference in
+seconds: starting up costs nothing here on either side.
 
 PyFlink is measured with its defaults and tuned. It lives in a virtual environment of its own, made on first
 use; FIRESTEEL_PYFLINK_PYTHON names the interpreter of an existing one.
@@ -10,6 +11,7 @@ use; FIRESTEEL_PYFLINK_PYTHON names the interpreter of an existing one.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -51,54 +53,54 @@ def main() -> None:
     arguments = _arguments()
     headline("Firesteel against PyFlink, the same unchanged program, parallelism 2 on both")
     interpreter = pyflink_python()
+    repeat = arguments.repeat or (1 if arguments.quick else 3)
     rows: list[list[str]] = []
     for contest in QUICK if arguments.quick else CONTESTS:
-        rows += compare(contest, interpreter, arguments.repeat, arguments.threads)
+        rows += compare(contest, interpreter, repeat, arguments.threads)
     table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
 
 
 def compare(contest: Contest, interpreter: Path, repeat: int, threads: bool) -> list[list[str]]:
-    """All engines on one program, in turns."""
+    """All engines on one program, one after the other."""
     peers = {"PyFlink, defaults": (contest.defaults, (), contest.target)}
     peers["PyFlink, tuned"] = (contest.tuned, TUNED, contest.target_tuned)
     if threads:
         peers["PyFlink, tuned, thread mode"] = (contest.tuned, THREADS, contest.target_tuned)
-    ours: list[float] = []
-    theirs: dict[str, list[float]] = {name: [] for name in peers}
-    for _ in range(repeat):
-        ours.append(rate(_firesteel_command(contest.program), contest.ours, ()))
-        for name, (sizes, options, _target) in peers.items():
-            theirs[name].append(rate(_pyflink_command(contest.program, interpreter), sizes, options))
-    rows = [[contest.program, "Firesteel", rate_text(median(ours)), "", ""]]
-    for name, (_sizes, _options, target) in peers.items():
-        ratio = median(ours) / median(theirs[name])
-        row = ["", name, rate_text(median(theirs[name])), f"{ratio_text(ratio)}x"]
-        rows.append([*row, at_least(ratio, target)])
+    ours = rate(_firesteel_command(contest.program), contest.ours, (), repeat)
+    rows = [[contest.program, "Firesteel", rate_text(ours), "", ""]]
+    for name, (sizes, options, target) in peers.items():
+        theirs = rate(_pyflink_command(contest.program, interpreter), sizes, options, repeat)
+        row = ["", name, rate_text(theirs), f"{ratio_text(ours / theirs)}x"]
+        rows.append([*row, at_least(ours / theirs, target)])
     return rows
 
 
-def rate(command: list[str], sizes: tuple[int, int], options: tuple[str, ...]) -> float:
-    """Records per second between the two sizes."""
-    small, large = (seconds(command, size, options) for size in sizes)
-    found = (sizes[1] - sizes[0]) / (large - small)
-    note(f"{' '.join(map(_short, command))} {' '.join(options)}: {small:.1f} s, {large:.1f} s, {rate_text(found)}")
-    return found
+def rate(command: list[str], sizes: tuple[int, int], options: tuple[str, ...], repeat: int) -> float:
+    """Records per second between the two sizes; the median of the repetitions."""
+    small, large = sizes
+    _warm_up, *measured = seconds(command, [small, *sizes * repeat], options)
+    pairs = list(zip(measured[::2], measured[1::2], strict=True))
+    rates = [(large - small) / (second - first) for first, second in pairs]
+    note(f"{' '.join(map(_short, command))} {' '.join(options)}")
+    for (first, second), found in zip(pairs, rates, strict=True):
+        note(f"  {small:,} in {first:.1f} s, {large:,} in {second:.1f} s: {rate_text(found)}")
+    return median(rates)
 
 
-def seconds(command: list[str], size: int, options: tuple[str, ...]) -> float:
-    """How long ``env.execute`` took, as the program itself measured it; its result is checked."""
+def seconds(command: list[str], sizes: list[int], options: tuple[str, ...]) -> list[float]:
+    """How long each ``env.execute`` took, as the program itself measured it; its results are checked."""
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
-        [*command, str(size), *options],
-        env={**os.environ, "PATH": path},  # as in an activated environment: PyFlink starts its workers as "python"
+        [*command, ",".join(map(str, sizes)), *options],
+        env={**os.environ, "PATH": path},  # as if activated: PyFlink starts its workers as "python"
         capture_output=True,
         text=True,
         check=False,
     )
-    elapsed = re.search(r"^seconds ([\d.]+)$", done.stdout, re.MULTILINE)
-    if done.returncode or elapsed is None or "result " not in done.stdout:
+    elapsed = re.findall(r"^seconds ([\d.]+)$", done.stdout, re.MULTILINE)
+    if done.returncode or len(elapsed) != len(sizes) or done.stdout.count("result ") < len(sizes):
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    return float(elapsed[1])
+    return list(map(float, elapsed))
 
 
 def _firesteel_command(program: str) -> list[str]:
@@ -127,9 +129,9 @@ def pyflink_python() -> Path:
     return interpreter
 
 
-def _arguments():
+def _arguments() -> argparse.Namespace:
     found = parser(__doc__)
-    found.add_argument("--repeat", type=int, default=1, help="repetitions of everything; medians are shown")
+    found.add_argument("--repeat", type=int, help="repetitions of everything; medians are shown")
     found.add_argument("--threads", action="store_true", help="also PyFlink's thread mode, its fastest")
     return found.parse_args()
 

@@ -33,7 +33,7 @@ from firesteel.datastream.connectors import RateLimiterStrategy
 from firesteel.datastream.state import ValueStateDescriptor
 from sensor_readings import SensorReading, to_celsius
 
-HOT = 80.0  # degrees Celsius
+HOT = 75.0  # degrees Celsius
 WARM_UP_SECONDS = 2.0
 FRAME_SECONDS = 0.25
 LINE_SECONDS = 2.0
@@ -53,9 +53,9 @@ class SensorNetwork:
         """The reading, made now."""
         now = time.time()
         sensor = index % self.sensors
-        fahrenheit = 100 + 7 * sensor + 8 * math.sin(now / 3 + sensor) + random.gauss(0, 1.5)
+        fahrenheit = 120 + 2 * sensor + 8 * math.sin(now / 3 + sensor) + random.gauss(0, 1.5)
         if int(now / 4) % self.sensors == sensor:  # for four seconds it is this sensor's turn to overheat
-            fahrenheit += 40 * math.sin(math.pi * (now % 4) / 4) ** 2
+            fahrenheit += 60 * math.sin(math.pi * (now % 4) / 4) ** 2
         return SensorReading(f"sensor-{sensor + 1:02}", int(now * 1_000_000), fahrenheit)
 
 
@@ -79,8 +79,9 @@ class RunningStatistics(KeyedProcessFunction):
 class Dashboard(SinkFunction):
     """Shows the statistics: a view that renews itself on a terminal, otherwise a line now and then."""
 
-    def __init__(self, title: str, seconds: int, live: bool, columns: int) -> None:
-        self.title, self.seconds, self.live, self.columns = title, seconds, live, columns
+    def __init__(self, title: str, seconds: int, live: bool, columns: int, rows: int) -> None:
+        self.title, self.seconds, self.live = title, seconds, live
+        self.columns, self.rows = columns, rows  # of the terminal
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Begin with an empty view."""
@@ -90,7 +91,7 @@ class Dashboard(SinkFunction):
         self.history: dict[str, deque[float]] = {}
         self.hot: set[str] = set()
         self.ages: list[float] = []  # of the readings since the last frame, when they arrived, in seconds
-        self.recent: deque[list[float]] = deque(maxlen=8)  # the same for some frames
+        self.recent: deque[list[float]] = deque(maxlen=8 if self.live else 1)  # the same for two seconds
         self.steady: list[float] = []  # the same after the first seconds
         self.rate, self.latency = 0.0, "measuring"
 
@@ -100,6 +101,8 @@ class Dashboard(SinkFunction):
         sensor, temperature, *_, created = value
         self.count += 1
         self.ages.append(now - created)
+        if now - self.began > WARM_UP_SECONDS:
+            self.steady.append(now - created)
         self.sensors[sensor] = value
         if temperature > HOT and sensor not in self.hot:
             self.hot.add(sensor)
@@ -116,7 +119,7 @@ class Dashboard(SinkFunction):
         steady = self.steady or self.ages
         print(
             f"\n{self.count:,} readings of {len(self.sensors)} sensors in {seconds:.1f} s, "
-            f"{self.count / seconds:,.0f} per second, {self.alarms} alarms above {HOT:.0f} °C\n"
+            f"{self.count / seconds:,.0f} per second, {alarms(self.alarms)} above {HOT:.0f} °C\n"
             f"from the making of a reading to this view: {percentiles(steady)} "
             f"(without the first {WARM_UP_SECONDS:.0f} s)"
         )
@@ -125,8 +128,6 @@ class Dashboard(SinkFunction):
         self.rate = (self.count - self.drawn_count) / (now - self.drawn)
         self.recent.append(self.ages)
         self.latency = percentiles([age for ages in self.recent for age in ages])
-        if now - self.began > WARM_UP_SECONDS:
-            self.steady += self.ages
         self.ages = []
         self.drawn, self.drawn_count = now, self.count
         for sensor, update in self.sensors.items():
@@ -136,31 +137,39 @@ class Dashboard(SinkFunction):
         hottest = max(self.sensors.values(), key=lambda update: update[1])
         line = (
             f"{now - self.began:5.1f} s  {self.rate:7,.0f} readings/s  {self.latency}  "
-            f"hottest now {hottest[0]} with {hottest[1]:.1f} °C (mean {hottest[3]:.1f} °C)  {self.alarms} alarms"
+            f"hottest now {hottest[0]} with {hottest[1]:.1f} °C (mean {hottest[3]:.1f} °C)  {alarms(self.alarms)}"
         )
         return [line]
 
     def _frame(self, now: float) -> list[str]:
-        rows = [self._row(self.sensors[sensor]) for sensor in sorted(self.sensors)]
+        shown = sorted(self.sensors)[: max(self.rows - 7, 1)]
+        hidden = len(self.sensors) - len(shown)
         lines = [
-            f"{self.title}   {now - self.began:4.1f} of {self.seconds} s",
+            f"{self.title}   {now - self.began:4.1f} of {self.seconds} s"[: self.columns],
             "",
-            "sensor        now     min    mean     max   readings",
-            *rows,
-            "",
-            f"{self.rate:,.0f} readings/s   {self.count:,} in all   latency {self.latency}   {self.alarms} alarms",
+            "sensor        now     min    mean     max   readings"[: self.columns],
+            *(self._row(self.sensors[sensor]) for sensor in shown),
+            f"and {hidden} more sensors"[: self.columns] if hidden else "",
+            self._totals()[: self.columns],
         ]
         # Back to where the last frame began, then clear to the end of the screen.
         back = f"\x1b[{self.lines}A\x1b[J" if self.lines else ""
         self.lines = len(lines)
-        return [back + lines[0][: self.columns], *(line for line in lines[1:])]
+        return [back + lines[0], *lines[1:]]
+
+    def _totals(self) -> str:
+        return (
+            f"{self.rate:,.0f} readings/s   {self.count:,} in all   latency {self.latency}   "
+            f"{alarms(self.alarms)}"
+        )
 
     def _row(self, update: Update) -> str:
         sensor, now, low, mean, high, count, _ = update
         text = f"{sensor}  {now:6.1f}  {low:6.1f}  {mean:6.1f}  {high:6.1f}  {count:9,}  "
         mark = " HOT" if sensor in self.hot else ""
-        bars = sparkline(self.history[sensor], low, high)[: max(self.columns - len(text) - len(mark), 0)]
-        return f"\x1b[1;31m{text}{bars}{mark}\x1b[0m" if mark else text + bars
+        bars = sparkline(self.history[sensor], low, high)
+        line = text + bars[: max(self.columns - len(text) - len(mark), 0)] + mark
+        return f"\x1b[1;31m{line[: self.columns]}\x1b[0m" if mark else line[: self.columns]
 
 
 def percentiles(latencies: list[float]) -> str:
@@ -170,6 +179,11 @@ def percentiles(latencies: list[float]) -> str:
     ordered = sorted(latencies)
     p50, p99 = ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
     return f"p50 {p50 * 1000:.1f} ms  p99 {p99 * 1000:.1f} ms"
+
+
+def alarms(count: int) -> str:
+    """A number of alarms in words."""
+    return "1 alarm" if count == 1 else f"{count} alarms"
 
 
 def sparkline(values: deque[float], low: float, high: float) -> str:
@@ -195,16 +209,16 @@ def main() -> None:
         f"firesteel demo: {options.sensors} sensors, {options.rate:,} readings/s, "
         f"parallelism {options.parallelism}"
     )
-    print(f"{title}\nstarting Spark inside this program, which takes some seconds ...", flush=True)
+    print("starting Spark inside this program, which takes some seconds ...", flush=True)
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(options.parallelism)
-    columns, _ = shutil.get_terminal_size()
-    dashboard = Dashboard(title, options.seconds, sys.stdout.isatty(), columns)
+    columns, rows = shutil.get_terminal_size()
+    dashboard = Dashboard(title, options.seconds, sys.stdout.isatty(), columns, rows)
     try:
         # The first job of a Java process is slow: code is loaded and compiled. Let a short one take that.
         build(env, DiscardingSink(), options.rate, options.rate, options.sensors)
         env.execute("warm-up")
-        print("\033[1A\033[J" if dashboard.live else "", end="")
+        print("" if dashboard.live else title, flush=True)
         build(env, dashboard, options.rate, options.rate * options.seconds, options.sensors)
         env.execute("firesteel demo")
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Hashtag count (J02): tweets in, the count of each hashtag so far out.
 
-``firesteel info examples/hashtag_count.py -p 2`` shows how the four operators of the program become
+``firesteel info -p 2 examples/hashtag_count.py`` shows how the four operators of the program become
 tasks: ``Extract`` and ``Count`` have two each, and every tweet's hashtags go to the task that owns them.
 """
 

@@ -1,6 +1,6 @@
 """A running sum per key; runs unchanged on PyFlink and on Firesteel.
 
-    python keyed_reduce.py COUNT [KEY=VALUE ...]
+    python keyed_reduce.py COUNT[,COUNT ...] [KEY=VALUE ...]
 
 The last filter keeps one record only: the final sum of key 0.
 """
@@ -15,7 +15,7 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 KEYS = 1000
 
 
-def main(count, options):
+def run(count, options):
     configuration = Configuration()
     for key, value in options:
         configuration.set_string(key, value)
@@ -35,8 +35,9 @@ def main(count, options):
     )
     started = time.perf_counter()
     env.execute("keyed reduce")
-    print(f"seconds {time.perf_counter() - started}", flush=True)
+    print(f"seconds {time.perf_counter() - started:.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), [argument.split("=", 1) for argument in sys.argv[2:]])
+    for size in sys.argv[1].split(","):
+        run(int(size), [argument.split("=", 1) for argument in sys.argv[2:]])

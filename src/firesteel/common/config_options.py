@@ -45,7 +45,7 @@ class ConfigOption(Generic[T]):
             parsed: T = self.type.parse(value)
         except ValueError as error:
             raise InvalidOptionError(
-                f"option '{self.key}': cannot understand {short_repr(value)}: {error} (a {self.type.name})"
+                f"option '{self.key}': cannot understand {short_repr(value)}: {error} (type: {self.type.name})"
             ) from error
         return parsed
 

@@ -61,7 +61,7 @@ _IGNORED = "Accepted for Flink's sake and ignored: "
 # The program.
 
 PARALLELISM_DEFAULT = _optional(
-    "parallelism.default", INTEGER, "Parallelism of operators that set none; unset: as many as fit the slots."
+    "parallelism.default", INTEGER, "Parallelism of operators that set none; unset: one for each processor."
 )
 PIPELINE_NAME = _optional("pipeline.name", STRING, "Name of the job, unless execute() gives one.")
 MAX_PARALLELISM = _required(

@@ -139,7 +139,7 @@ def _of_other(key: Any) -> int:
         return _of_parts([getattr(key, field.name) for field in dataclasses.fields(key) if field.compare], 9)
     if type(key).__module__ == "numpy" and type(key).__name__ in ("bool", "bool_"):  # which is no Number
         return _of_number(bool(key))
-    raise _refused(key, f"a {type(key).__name__} has no hash that is the same in every process")
+    raise _refused(key, f"{type(key).__name__} objects have no hash that is the same in every process")
 
 
 def _of_time(key: datetime.date | datetime.time) -> int:

@@ -93,4 +93,4 @@ def _user_traceback(error: Exception) -> str:
 
 
 def _is_own(step: TracebackType) -> bool:
-    return str(step.tb_frame.f_globals.get("__name__", "")).startswith("firesteel.runtime.")
+    return str(step.tb_frame.f_globals.get("__name__", "")).startswith("firesteel.")

@@ -118,7 +118,7 @@ class ChannelWriter:
                 encode_chunk_body([value], None)
             except Exception as error:  # noqa: BLE001 - the one that is looked for
                 reason = ProgramError(
-                    f"a {type(value).__name__} cannot be sent to another task: {type(error).__name__}: {error}; "
+                    f"{type(value).__name__} objects cannot be sent to another task: {type(error).__name__}: {error}; "
                     "emit plain data, or give its class a __reduce__ method"
                 )
                 return self._blame.error(reason, value)

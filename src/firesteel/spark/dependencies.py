@@ -1,56 +1,125 @@
-"""Files that must be where the tasks run: Firesteel itself, the user's Python files, cached files."""
+"""Brings files to where the tasks run: Firesteel itself, the user's Python files, cached files.
+
+Tasks on this machine use the files where they are. For other machines Spark copies them. It knows files by
+their last name only and for the life of the session, so everything goes under a name of its own: two jobs
+may bring different files of the same name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import sys
 import tempfile
+import uuid
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import firesteel
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import CACHED_FILES, PYTHON_FILES
+from firesteel.common.options import CACHED_FILES, PYTHON_ARCHIVES, PYTHON_FILES, PYTHON_REQUIREMENTS
 from firesteel.spark.session import is_local
+from firesteel.spark.task_files import Place, TaskFiles, import_path
 
-_shipped: set[tuple[int, str]] = set()
+_UNSUPPORTED = (PYTHON_REQUIREMENTS.key, PYTHON_ARCHIVES.key)
 
-
-def ship_dependencies(session: SparkSession, configuration: Configuration) -> None:
-    """Hand the files to Spark, each once per session."""
-    if not is_local(session):
-        _once(session, "firesteel", lambda: session.sparkContext.addPyFile(_package_archive()))
-    for path in configuration.get(PYTHON_FILES) or []:
-        _once(session, path, lambda path=path: session.sparkContext.addPyFile(_local(path)))
-    for path in cached_files(configuration).values():
-        _once(
-            session,
-            path,
-            lambda path=path: session.sparkContext.addFile(_local(path), recursive=os.path.isdir(path)),
-        )
+#: Applications whose executors have Firesteel already.
+_equipped: set[str] = set()
 
 
-def cached_files(configuration: Configuration) -> dict[str, str]:
-    """Registered files: name -> path."""
-    text = configuration.get(CACHED_FILES)
-    return json.loads(text) if text else {}
+def refuse_unsupported(configuration: Configuration) -> None:
+    """Nothing is accepted and then ignored."""
+    for key in _UNSUPPORTED:
+        if configuration.contains_key(key):
+            raise NotImplementedError(
+                f"option '{key}' is not part of this version of Firesteel yet; install the packages where "
+                "the tasks run, or ship Python files with env.add_python_file(path)"
+            )
 
 
-def _local(path: str) -> str:
+def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
+    """Make the job's files available to its tasks."""
+    local = is_local(session)
+    carrier: _Carrier = _Carrier() if local else _DistributingCarrier(session.sparkContext)
+    carrier.bring_firesteel()
+    python_files = [carrier.module(path) for path in configuration.get(PYTHON_FILES) or []]
+    # Modules beside the user's program: tasks on this machine find them where the driver does.
+    beside = [Place(os.path.abspath(path)) for path in sys.path] if local else []
+    cached = json.loads(configuration.get(CACHED_FILES) or "{}")
+    return TaskFiles(
+        tuple(python_files + beside), {name: carrier.cached(path) for name, path in cached.items()}
+    )
+
+
+class _Carrier:
+    """For tasks on this machine."""
+
+    def bring_firesteel(self) -> None:
+        """It is here."""
+
+    def module(self, path: str) -> Place:
+        """Something to import."""
+        return Place(import_path(_without_scheme(path)))
+
+    def cached(self, path: str) -> Place:
+        """Something to read."""
+        return Place(_without_scheme(path))
+
+
+class _DistributingCarrier(_Carrier):
+    """For tasks anywhere."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    def bring_firesteel(self) -> None:
+        """Once for each application, and before anything of it is unpickled: as Spark's own Python file."""
+        if self._context.applicationId not in _equipped:
+            self._context.addPyFile(_zipped(Path(firesteel.__file__).parent, name="firesteel"))
+            _equipped.add(self._context.applicationId)
+
+    def module(self, path: str) -> Place:
+        local = Path(_without_scheme(path))
+        if _is_remote(path) or local.is_dir() or local.suffix != ".py":
+            return self.cached(path)
+        return self._archive(_zipped(local, name=local.stem))
+
+    def cached(self, path: str) -> Place:
+        if _is_remote(path):
+            self._context.addFile(path)
+            return Place(os.path.basename(path), distributed=True)
+        local = Path(_without_scheme(path))
+        if local.is_dir():
+            return self._archive(shutil.make_archive(str(_workshop() / local.name), "zip", local))
+        link = _workshop() / f"{uuid.uuid4().hex[:8]}-{local.name}"
+        link.symlink_to(local)
+        self._context.addFile(str(link))
+        return Place(link.name, distributed=True)
+
+    def _archive(self, path: str) -> Place:
+        name = uuid.uuid4().hex
+        self._context.addArchive(f"{path}#{name}")
+        return Place(name, distributed=True)
+
+
+def _is_remote(path: str) -> bool:
+    return "://" in path and not path.startswith("file://")
+
+
+def _without_scheme(path: str) -> str:
     return path.removeprefix("file://")
 
 
-def _once(session: SparkSession, name: str, ship: object) -> None:
-    key = (id(session), name)
-    if key not in _shipped:
-        _shipped.add(key)
-        ship()  # type: ignore[operator]
+def _workshop() -> Path:
+    """A directory that lives as long as this process needs it: Spark removes it with its own files."""
+    from pyspark import SparkFiles
+
+    return Path(tempfile.mkdtemp(prefix="firesteel-", dir=SparkFiles.getRootDirectory()))
 
 
-def _package_archive() -> str:
-    """The installed package as a zip file, for executors on machines that do not have it."""
-    package = Path(firesteel.__file__).parent
-    directory = tempfile.mkdtemp(prefix="firesteel-")
-    return shutil.make_archive(os.path.join(directory, "firesteel"), "zip", package.parent, package.name)
+def _zipped(path: Path, name: str) -> str:
+    """A zip file with this one file or package at its top."""
+    return shutil.make_archive(str(_workshop() / name), "zip", path.parent, path.name)

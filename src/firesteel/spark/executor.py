@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,18 +13,23 @@ import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import METRICS_INTERVAL
+from firesteel.common.options import METRICS_INTERVAL, PYTHON_EXECUTABLE
 from firesteel.plan.control_protocol import outward_address
 from firesteel.plan.executor import ControlEndpoint, Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.spark import session as sessions
-from firesteel.spark.dependencies import ship_dependencies
+from firesteel.spark.dependencies import bring, refuse_unsupported
+from firesteel.spark.engine_errors import explain
 from firesteel.spark.pipelined import physical_plan, pipelined, set_active
 from firesteel.spark.settings import TASK
+from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_shell import TaskSetup, run_task
 
 _SCHEMA = "target int, payload binary"
+
+#: PySpark takes the interpreter of a function's tasks from an attribute of the context they share.
+_interpreter = threading.Lock()
 
 
 class SparkExecutor:
@@ -37,11 +40,21 @@ class SparkExecutor:
 
     def start(self, deployment: Deployment, master: Master) -> SparkAttempt:
         """Start all tasks of one attempt."""
+        try:
+            return self._start(deployment, master)
+        except Exception as error:
+            explained = explain(error, starting=True)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def _start(self, deployment: Deployment, master: Master) -> SparkAttempt:
+        refuse_unsupported(self._configuration)
         session = sessions.acquire(self._configuration, deployment.plan.slots)
         try:
-            ship_dependencies(session, self._configuration)
+            files = bring(session, self._configuration)
             host = "127.0.0.1" if sessions.is_local(session) else outward_address()
-            attempt = SparkAttempt(session, deployment, master.endpoint(host), self._configuration)
+            attempt = SparkAttempt(session, deployment, master.endpoint(host), files, self._configuration)
         except BaseException:
             sessions.release()
             raise
@@ -57,11 +70,14 @@ class SparkAttempt:
         session: SparkSession,
         deployment: Deployment,
         endpoint: ControlEndpoint,
+        files: TaskFiles,
         configuration: Configuration,
     ) -> None:
         self._session = session
         self._deployment = deployment
         self._endpoint = endpoint
+        self._files = files
+        self._python = configuration.get(PYTHON_EXECUTABLE)
         self._report_seconds = configuration.get(METRICS_INTERVAL).to_millis() / 1000
         self._group = f"firesteel-{deployment.job_id}-{deployment.attempt}"
         self._error: BaseException | None = None
@@ -89,7 +105,7 @@ class SparkAttempt:
         try:
             self._execute()
         except BaseException as error:  # noqa: BLE001 - handed to the job master by error()
-            self._error = error
+            self._error = explain(error)
         finally:
             sessions.release()
 
@@ -100,10 +116,22 @@ class SparkAttempt:
         context.setJobGroup(self._group, plan.name, interruptOnCancel=True)
         for key, value in TASK.items():
             context.setLocalProperty(key, value)
-        physical = physical_plan(self._frame(plan))
+        with _interpreter, self._interpreter_of_tasks():
+            frame = self._frame(plan)
+        physical = physical_plan(frame)
         if plan.mode is RuntimeMode.STREAMING:
             physical = pipelined(self._session, physical)
         physical.executeCollect()
+
+    @contextlib.contextmanager
+    def _interpreter_of_tasks(self) -> Iterator[None]:
+        context = self._session.sparkContext
+        usual = context.pythonExec
+        context.pythonExec = self._python or usual
+        try:
+            yield
+        finally:
+            context.pythonExec = usual
 
     def _frame(self, plan: JobPlan) -> DataFrame:
         first = plan.stages[0].tasks
@@ -123,8 +151,7 @@ class SparkAttempt:
             self._endpoint,
             logging.getLogger().getEffectiveLevel(),
             self._report_seconds,
-            # Modules beside the user's program: tasks on this machine find them where the driver does.
-            tuple(map(os.path.abspath, sys.path)) if sessions.is_local(self._session) else (),
+            self._files,
         )
         blob = cloudpickle.dumps(setup)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
+
+import firesteel
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import SHUFFLE_BUFFER
+from firesteel.common.options import PIPELINE_CLASSPATHS, PIPELINE_JARS, SHUFFLE_BUFFER
 
 #: Fixed when the session starts; a session of the user's own must have them.
 REQUIRED: dict[str, str] = {
@@ -23,6 +27,9 @@ RECOMMENDED: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
+    # A worker that served another job has that job's modules, threads and directory. A new one is forked in
+    # milliseconds (`worker_daemon`).
+    "spark.python.worker.reuse": "false",
     # A failed attempt is over at once; who restarts it is the job master.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -36,13 +43,33 @@ TASK: dict[str, str] = {
     "spark.sql.execution.pandas.udf.buffer.size": "64",
 }
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-def session_settings(configuration: Configuration) -> dict[str, str]:
+
+def session_settings(configuration: Configuration, *, local: bool) -> dict[str, str]:
     """Everything for a session of our own; ``spark.*`` options of the configuration win."""
     buffer = str(configuration.get(SHUFFLE_BUFFER))
     shuffle = {
         "spark.shuffle.streaming.readerMaxMemory": buffer,
         "spark.shuffle.streaming.writerMaxMemory": buffer,
     }
+    if jars := configuration.get(PIPELINE_JARS):
+        shuffle["spark.jars"] = ",".join(jars)
+    if class_paths := configuration.get(PIPELINE_CLASSPATHS):
+        shuffle["spark.driver.extraClassPath"] = ":".join(class_paths)
     asked = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-    return {**RECOMMENDED, **shuffle, **asked, **REQUIRED}
+    settings = {**RECOMMENDED, **shuffle, **(_LOCAL if local else {}), **asked, **REQUIRED}
+    settings[_JAVA_OPTIONS] = f"{_log_option()} {asked.get(_JAVA_OPTIONS, '')}".strip()
+    return settings
+
+
+#: Only where the workers are processes of this machine and this Python.
+_LOCAL: dict[str, str] = {
+    "spark.python.daemon.module": "firesteel.spark.worker_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(firesteel.__file__).parent.parent),
+}
+
+
+def _log_option() -> str:
+    file = resources.files("firesteel.spark") / "log4j2.properties"
+    return f"-Dlog4j2.configurationFile=file:{file}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,9 +36,13 @@ from firesteel.plan.task_failure import to_message
 from firesteel.runtime.blame import Blame
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
+from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
 
 _MAILS_AT_ONCE = 32
+# Partly filled chunks leave at most this often. A lone record leaves at once; thousands a second leave together,
+# because a row costs Spark about as much with one record as with a hundred.
+_FLUSH_SECONDS = 0.002
 _KILL_SECONDS = 30.0
 _MASTER_LOST = 75
 
@@ -55,7 +58,7 @@ class TaskSetup:
     endpoint: ControlEndpoint
     log_level: int
     report_seconds: float
-    import_paths: tuple[str, ...] = ()
+    files: TaskFiles
 
 
 class _Cancelled(BaseException):
@@ -67,7 +70,7 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     context = TaskContext.get()
     assert context is not None
     setup: TaskSetup = pickle.loads(blob)
-    sys.path.extend(path for path in setup.import_paths if path not in sys.path)
+    setup.files.make_importable()
     shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))
     yield from shell.run(batches)
 
@@ -87,6 +90,7 @@ class TaskShell:
         self._master = connect(setup.endpoint, hello, self._on_message, self._on_master_lost)
         self._output = TaskOutput(self._master.send)
         self._next_report = time.monotonic() + setup.report_seconds
+        self._flushed_at = 0.0
 
     # Services -----------------------------------------------------------------------------------------
 
@@ -111,9 +115,7 @@ class TaskShell:
 
     def cached_file(self, name: str) -> str:
         """Path of a registered file, as Spark distributed it."""
-        from firesteel.spark.cached_files import local_path
-
-        return local_path(name, self._setup.plan.options)
+        return self._setup.files.cached_file(name)
 
     # Control ------------------------------------------------------------------------------------------
 
@@ -168,16 +170,20 @@ class TaskShell:
             for report in task.take_watermark_reports():
                 self._master.send(report)
             busy = not mailbox.empty() or task.ready()
-            rows = task.take(idle=not busy)
+            pause = 0.0 if busy else self._flushed_at + _FLUSH_SECONDS - time.monotonic()
+            rows = task.take(idle=not busy and pause <= 0)
             if rows:
+                if not busy:
+                    self._flushed_at = time.monotonic()
                 yield _record_batch(rows)
             self._report(task)
             if busy:
                 continue
-            if input_over and task.finished and mailbox.empty():
+            if pause <= 0 and input_over and task.finished and mailbox.empty():
                 return
             self._output.flush()
-            mailbox.wait(self._seconds_to_wait(task))
+            wait = self._seconds_to_wait(task)
+            mailbox.wait(min(wait, pause) if pause > 0 else wait)
 
     def _seconds_to_wait(self, task: StageTask) -> float:
         until_report = self._next_report - time.monotonic()

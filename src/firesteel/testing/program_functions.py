@@ -147,7 +147,7 @@ class TracedProcess(Traced, ProcessFunction):
         """One record."""
         check_time(value, ctx)
         if goes_aside(value[0], self.number):
-            yield SIDE, self.moved(value, value[0])
+            yield SIDE, self.moved(value, value[0], mark=1)
         else:
             yield self.moved(value, value[0])
 

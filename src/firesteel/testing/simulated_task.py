@@ -135,11 +135,15 @@ class SimulatedTask:
     def describe(self) -> str:
         """For the report on a deadlock."""
         names = ", ".join(self._task.names) if self._task is not None else "not started"
-        waiting = sum(channel.stuck for channel in self._inputs)
         return (
             f"stage {self.id.stage} task {self.id.index} [{names}] is {self.state.value}, "
-            f"{waiting} payload(s) on the way to it"
+            f"{self.stuck} payload(s) on the way to it"
         )
+
+    @property
+    def stuck(self) -> int:
+        """How many payloads are on the way to this task."""
+        return sum(channel.stuck for channel in self._inputs)
 
     def _busy(self) -> bool:
         return self._pollable() or any(channel.deliverable for channel in self._inputs)

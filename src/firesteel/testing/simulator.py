@@ -21,6 +21,7 @@ from functools import partial
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
+from firesteel.common.options import SIMULATOR_SEED
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
@@ -40,7 +41,7 @@ from firesteel.testing.simulated_task import SimulatedServices, SimulatedTask, T
 __all__ = ["SEED", "SimulatedAttempt", "SimulationDeadlockError", "SimulatorExecutor"]
 
 #: The option with the seed; an integer, 0 when it is missing.
-SEED = "firesteel.simulator.seed"
+SEED = SIMULATOR_SEED.key
 
 _PAUSE = 0.001
 
@@ -189,6 +190,8 @@ class SimulatedAttempt:
 
     def _pass_time(self, active: list[SimulatedTask]) -> None:
         """Nothing can happen now: move the clock to when something can, or wait for a source's thread."""
+        if self._plan.mode is RuntimeMode.STREAMING and any(task.stuck for task in active):
+            raise self._deadlock("all tasks are idle, and not everything that was sent has arrived")
         polls = [when for task in active if (when := task.next_poll) is not None]
         if not polls:
             raise self._deadlock("no task can do anything, and no source is left that could change that")

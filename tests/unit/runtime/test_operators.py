@@ -135,6 +135,20 @@ def test_reduce_emits_only_the_last_value_of_each_key_in_batch() -> None:
     assert sorted(op.output.values) == [("a", 3), ("b", 1)]
 
 
+def add_in_place(total: dict[str, int], new: dict[str, int]) -> dict[str, int]:
+    total["n"] += new["n"]
+    return total
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_a_reduce_function_that_changes_its_argument_does_not_change_what_was_emitted(size: int) -> None:
+    driven = harness(specs.ReduceSpec, add_in_place, keys=(lambda v: 0,))
+    ones = [{"n": 1} for _ in range(200)]
+    for start in range(0, 200, size):
+        driven.process(ones[start : start + size])
+    assert [result["n"] for result in driven.output.values] == list(range(1, 201))
+
+
 def test_reduce_takes_falsy_values_and_none_for_what_they_are() -> None:
     op = harness(specs.ReduceSpec, lambda a, b: (a, b), keys=(lambda v: 0,))
     op.process([None, 0, ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from typing import Any
 
@@ -237,8 +238,8 @@ def test_error_in_the_key_selector_names_record_and_selector() -> None:
 
 def test_a_record_that_cannot_be_sent_is_named() -> None:
     edge = Edge(exchange.Rebalance(), 1, 2)
-    edge.send([1, 2, 3, iter(lambda: 0, 1), 5])
+    edge.send([1, 2, 3, threading.Lock(), 5])
     with pytest.raises(UserCodeError, match="cannot be sent") as caught:
         edge.flush()
-    assert "callable_iterator" in caught.value.record
+    assert "lock object" in caught.value.record
     assert caught.value.operator == "Map, routing to receiving"

@@ -1,8 +1,15 @@
-"""reduce on a keyed stream, and with it the rolling aggregates."""
+"""reduce on a keyed stream, and with it the rolling aggregates.
+
+Results of a batch leave together, so a function that changes its first argument in place and returns it
+would change results that were emitted before. Functions are watched for that at the start: one that never
+does it in its first calls runs without any check, one that does gets its results copied.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import copy
+import pickle
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from firesteel.plan.operator_specs import RuntimeMode
@@ -12,6 +19,10 @@ from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
 
 _MISSING = object()
+_WATCHED_CALLS = 64
+
+#: Name of the table with the reduced values; no state of a user can be called so.
+REDUCED = "\0reduced"
 
 
 class ReduceOperator(FunctionOperator):
@@ -25,9 +36,11 @@ class ReduceOperator(FunctionOperator):
         self._reduce = function.method("reduce")
         self._key_of = key_of
         self._state = state
-        self._reduced = state.table("_reduce")
+        self._reduced = state.table(REDUCED)
         self._in_key_context = function.is_rich
         self._only_last = False
+        self._left_to_watch = _WATCHED_CALLS
+        self._changes_in_place = False
 
     def open(self, context: OperatorContext) -> None:
         """Learn which mode the job runs in."""
@@ -37,8 +50,8 @@ class ReduceOperator(FunctionOperator):
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
         self.cursor = cursor = iter(values)
-        reduce_all = self._reduce_in_key_context if self._in_key_context else self._reduce_all
-        results = reduce_all(cursor)
+        careful = self._in_key_context or self._left_to_watch or self._changes_in_place
+        results = self._reduce_carefully(cursor) if careful else self._reduce_all(cursor)
         if not self._only_last:
             self.output.emit(results, timestamps)
 
@@ -56,16 +69,36 @@ class ReduceOperator(FunctionOperator):
             append(value)
         return results
 
-    def _reduce_in_key_context(self, values: Iterable[Any]) -> list[Any]:
+    def _reduce_carefully(self, values: Iterator[Any]) -> list[Any]:
+        """The same with the key in context, watching for changes in place, copying where they happen."""
         results = []
         for value in values:
             key = self._state.current_key = self._key_of(value)
             old = self._reduced.get(key, _MISSING)
-            self._reduced[key] = result = value if old is _MISSING else self._reduce(old, value)
-            results.append(result)
+            if old is not _MISSING:
+                value = self._watched(old, value) if self._left_to_watch else self._reduce(old, value)
+            self._reduced[key] = value
+            results.append(copy.deepcopy(value) if self._left_to_watch or self._changes_in_place else value)
         return results
+
+    def _watched(self, old: Any, value: Any) -> Any:
+        self._left_to_watch -= 1
+        before = _image(old)
+        result = self._reduce(old, value)
+        if _image(old) != before:
+            self._changes_in_place = True
+            self._left_to_watch = 0
+        return result
 
     def finish(self) -> None:
         """Emit the last value of each key, in BATCH."""
         if self._only_last:
             self.output.emit(list(self._reduced.values()), None)
+
+
+def _image(value: Any) -> Any:
+    """Something that differs when the value has changed inside."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:  # noqa: BLE001 - what cannot be pickled cannot leave the task either
+        return copy.deepcopy(value)

@@ -1,0 +1,54 @@
+"""Writes the table of options in operations.md from `firesteel.common.options`.
+
+Run ``python docs/options_table.py`` after changing an option; a test says when that is needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from firesteel.common import options
+from firesteel.common.config_options import ConfigOption
+from firesteel.common.time import Duration
+
+PAGE = Path(__file__).parent / "operations.md"
+BEGIN = "<!-- begin of the options table; python docs/options_table.py writes it -->"
+END = "<!-- end of the options table -->"
+
+
+def table() -> str:
+    """The table as Markdown, options in the order of their definition."""
+    rows = [_row(option) for option in options.all_options()]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _row(option: ConfigOption[Any]) -> str:
+    also = "".join(f"; also `{key}`" for key in option.fallback_keys)
+    meaning = f"{option.description.rstrip('.')} ({_kind(option)}{also})".replace("|", "\\|")
+    return f"| `{option.key}` | {_default(option.default)} | {meaning} |"
+
+
+def _kind(option: ConfigOption[Any]) -> str:
+    return option.type.name
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, Duration):
+        return f"`{value.to_millis()} ms`"
+    return f"`{value}`"
+
+
+def updated(text: str) -> str:
+    """The page with a fresh table."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,50 @@
+"""What a job brings along, as its tasks find it: modules to import and cached files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark import SparkFiles
+
+from firesteel.common.errors import ProgramError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or directory: a path of this machine, or a name under which Spark distributed it."""
+
+    path: str
+    distributed: bool = False
+
+    def local_path(self) -> str:
+        """Where it is for a task; to be called in one."""
+        return str(SparkFiles.get(self.path)) if self.distributed else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """Made in the driver, used in the tasks."""
+
+    modules: tuple[Place, ...] = ()
+    cached: Mapping[str, Place] = field(default_factory=dict)
+
+    def make_importable(self) -> None:
+        """Let this process import what the user added; the user's own come before what is installed."""
+        paths = [place.local_path() for place in self.modules]
+        sys.path[:0] = [path for path in paths if path not in sys.path]
+
+    def cached_file(self, name: str) -> str:
+        """The local copy of the file registered as ``name``."""
+        if name not in self.cached:
+            raise ProgramError(
+                f"no cached file {name!r}; registered with env.register_cached_file are {sorted(self.cached)}"
+            )
+        return self.cached[name].local_path()
+
+
+def import_path(file: str) -> str:
+    """Where Python must look so that ``import`` finds a file, package directory or archive."""
+    return os.path.dirname(file) if file.endswith(".py") else file

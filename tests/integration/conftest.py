@@ -1,0 +1,68 @@
+"""One embedded Spark for most tests; drivers in processes of their own and a standalone cluster for the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+# Functions and classes of test modules are pickled by reference: tasks must find them where the tests do.
+for _place in (str(HERE.parent.parent), str(HERE)):
+    if _place not in sys.path:
+        sys.path.insert(0, _place)
+
+from support import Driver, start_driver  # noqa: E402
+
+from firesteel.common import Configuration  # noqa: E402
+from firesteel.datastream import StreamExecutionEnvironment  # noqa: E402
+
+SparkEnvironment = Callable[..., StreamExecutionEnvironment]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[None]:
+    """Stops the embedded Spark, which the first job started, when all tests are done."""
+    yield
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if session is not None:
+        session.stop()
+
+
+@pytest.fixture
+def environment(spark: None) -> SparkEnvironment:
+    """Makes environments on the embedded Spark: ``environment(parallelism, **options)``."""
+
+    def make(parallelism: int = 2, **options: object) -> StreamExecutionEnvironment:
+        configuration = Configuration.from_dict({key: str(value) for key, value in options.items()})
+        return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(
+            parallelism
+        )
+
+    return make
+
+
+@pytest.fixture
+def env(environment: SparkEnvironment) -> StreamExecutionEnvironment:
+    """An environment of parallelism 2."""
+    return environment()
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    """Starts programs in processes of their own and leaves none behind."""
+    started: list[Driver] = []
+
+    def start(*command: str, cwd: Path | None = None, **variables: str) -> Driver:
+        directory = tmp_path / f"driver-{len(started)}"
+        started.append(start_driver(directory, command, cwd=cwd, **variables))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill_family()

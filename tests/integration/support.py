@@ -1,0 +1,216 @@
+"""What the integration tests share: waiting, looking at processes, running drivers, results through files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from firesteel.datastream import RuntimeContext, SinkFunction
+
+T = TypeVar("T")
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+MARK_VARIABLE = "FIRESTEEL_TEST_MARK"
+
+
+def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
+    """Wait until the condition is true and return its value."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or condition}")
+        time.sleep(0.02)
+
+
+def settled(read: Callable[[], int], still: float = 3.0, seconds: float = 60.0) -> int:
+    """Wait until a number has not changed for so long, and return it."""
+    value, since = read(), time.monotonic()
+
+    def unchanged() -> bool:
+        nonlocal value, since
+        now = read()
+        if now != value:
+            value, since = now, time.monotonic()
+        return time.monotonic() - since >= still
+
+    until(unchanged, seconds, "the number goes on changing")
+    return value
+
+
+# Results ------------------------------------------------------------------------------------------------
+
+
+class FileSink(SinkFunction):
+    """Pickles every record to a file of its own subtask, so that any process can read what arrived, in order."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = str(directory)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        os.makedirs(self._directory, exist_ok=True)
+        name = f"{runtime_context.get_index_of_this_subtask()}-{os.getpid()}"
+        self._file = open(os.path.join(self._directory, name), "wb")  # noqa: SIM115 - closed in close()
+
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        pickle.dump(value, self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def records_by_subtask(directory: str | Path) -> dict[int, list[Any]]:
+    """What a `FileSink` wrote, in order, by subtask."""
+    found: dict[int, list[Any]] = {}
+    for path in sorted(Path(directory).iterdir()):
+        found[int(path.name.partition("-")[0])] = list(_unpickled(path))
+    return found
+
+
+def records(directory: str | Path) -> list[Any]:
+    """Everything a `FileSink` wrote, sorted: several subtasks have no order among them."""
+    everything = [record for part in records_by_subtask(directory).values() for record in part]
+    return sorted(everything, key=repr)
+
+
+def _unpickled(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        while True:
+            try:
+                yield pickle.load(file)
+            except EOFError:
+                return
+
+
+# Processes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    parent: int
+    command: str
+
+    @property
+    def rss(self) -> int:
+        """Resident memory in bytes, 0 when it has gone."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+        except (OSError, IndexError):
+            return 0
+
+
+def processes() -> dict[int, Process]:
+    """All processes that live; a zombie does not."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (process := _process(entry)) is not None:
+            found[process.pid] = process
+    return found
+
+
+def _process(entry: Path) -> Process | None:
+    try:
+        state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+        command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return None
+    return None if state == "Z" else Process(int(entry.name), int(parent), command)
+
+
+def marked(mark: str) -> list[Process]:
+    """The processes with this mark in their environment: a driver's JVM, daemons and workers inherit it."""
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    found = []
+    for process in processes().values():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(process)
+    return found
+
+
+def is_jvm(process: Process) -> bool:
+    return "PythonGatewayServer" in process.command or "org.apache.spark.deploy" in process.command
+
+
+def is_python_worker(process: Process) -> bool:
+    """A forked worker or the daemon it comes from."""
+    return "daemon" in process.command and "pyspark" in process.command
+
+
+# Drivers ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Driver:
+    """A program in a process of its own, with everything it starts."""
+
+    popen: subprocess.Popen[str]
+    mark: str
+    directory: Path
+
+    def family(self) -> list[Process]:
+        """Everything that lives of it now."""
+        return marked(self.mark)
+
+    def stdout(self) -> str:
+        return (self.directory / "stdout").read_text()
+
+    def stderr(self) -> str:
+        return (self.directory / "stderr").read_text()
+
+    def wait(self, seconds: float = 120.0) -> int:
+        return self.popen.wait(seconds)
+
+    def await_output(self, text: str, seconds: float = 90.0) -> None:
+        """Wait until the program has printed this."""
+
+        def printed() -> bool:
+            assert text in self.stdout() or self.popen.poll() is None, self.stderr()
+            return text in self.stdout()
+
+        until(printed, seconds, f"{text!r} on the standard output")
+
+    def kill_family(self) -> None:
+        for process in self.family():
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if self.popen.poll() is None:
+            self.popen.wait(10)
+
+
+def start_driver(
+    directory: Path, command: Sequence[str], *, cwd: Path | None = None, **environment: str
+) -> Driver:
+    """Start ``python command...`` with its output in files and a mark in its environment."""
+    mark = uuid.uuid4().hex
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "stdout").open("w") as out, (directory / "stderr").open("w") as err:
+        popen = subprocess.Popen(
+            [sys.executable, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            text=True,
+            cwd=cwd or directory,
+            start_new_session=True,  # its own process group: a signal to it is what Ctrl-C is in a terminal
+            env={**os.environ, MARK_VARIABLE: mark, "PYTHONUNBUFFERED": "1", **environment},
+        )
+    return Driver(popen, mark, directory)

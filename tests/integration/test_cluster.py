@@ -1,0 +1,90 @@
+"""The same on a standalone Spark cluster with two workers, which a fixture starts from the installed PySpark."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster, standalone_cluster
+from same_results import PROGRAMS
+from support import PROGRAMS as PROGRAM_FILES
+from support import Driver, start_driver, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), uuid.uuid4().hex) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """The driver that does everything, at the point where only its endless job runs."""
+    directory = tmp_path_factory.mktemp("driver")
+    started = start_driver(directory, [str(PROGRAM_FILES / "on_cluster.py"), cluster.url, str(directory)])
+    try:
+        started.await_output("running", 180)
+        yield started
+    finally:
+        started.kill_family()
+
+
+@pytest.fixture(scope="module")
+def seen(run: Driver) -> Any:
+    return pickle.loads((run.directory / "seen.pickle").read_bytes())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_same_results_on_a_cluster(name: str, mode: str, seen: Any) -> None:
+    assert seen[mode][name] == PROGRAMS[name].wanted(batch=mode == "batch")
+
+
+def test_tasks_run_on_both_workers(seen: Any, cluster: Cluster) -> None:
+    places = [Path(place) for place, _, _ in seen["places"]]
+    assert [any(p.is_relative_to(work) for p in places) for work in cluster.work_directories] == [True, True]
+
+
+def test_executors_get_firesteel_and_cached_files_from_the_driver(seen: Any) -> None:
+    for _, package, words in seen["places"]:
+        assert "firesteel.zip" in package
+        assert words == "words"
+
+
+def test_what_tasks_print_and_log_comes_back_from_executors(run: Driver, seen: Any) -> None:
+    lines = run.stdout().splitlines()
+    assert sum(line.startswith("print in task") for line in lines) == 60
+    assert sum(line.startswith("LOG in.task logged") for line in lines) == 60
+    printed = [line for line in lines if line.endswith("> printed")]
+    assert {line.partition(">")[0] for line in printed} == {f"p:{n}" for n in range(1, 7)}
+    assert len(printed) == 60
+
+
+def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
+    assert "NotEnoughSlotsError" in seen["slots"]
+    assert "has 16" in seen["slots"]
+    assert "executor cores" in seen["slots"]
+
+
+def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster: Cluster, seen: Any) -> None:
+    victim = cluster.executors()[0]
+    killed = time.monotonic()
+    os.kill(victim.pid, signal.SIGKILL)
+    run.await_output("over after", 30)
+    assert time.monotonic() - killed < 10
+    assert "TaskLostError: lost task" in run.stdout()
+    run.wait(30)
+    assert run.stderr() == ""
+    until(lambda: not run.family(), 15, "the driver's processes are gone")
+    until(
+        lambda: not cluster.executors() and not cluster.python_workers(), 15, "the job's processes are gone"
+    )
