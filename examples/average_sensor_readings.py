@@ -1,18 +1,27 @@
 """Average sensor readings (J01): the mean temperature of every sensor, in degrees Celsius.
 
-Shows the skeleton of a program: environment, source, transformations, sink, ``execute``. The mean is
-a running one over all readings of a sensor so far, kept in state per key. The form with a mean per
-five seconds of event time comes with event time and windows.
+Shows the skeleton of a program: environment, source, transformations, sink, ``execute``. The mean of `build` is
+a running one over all readings of a sensor so far, kept in state per key. `build_windowed` gives the mean of
+every five seconds of event time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from firesteel.common import Types
-from firesteel.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from event_times import in_order_of_time
+from firesteel.common import Time, Types
+from firesteel.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    TimeWindow,
+    WindowFunction,
+)
 from firesteel.datastream.state import ValueStateDescriptor
-from sensor_readings import SensorReading, fahrenheit_readings, to_celsius
+from firesteel.datastream.window import TumblingEventTimeWindows
+from sensor_readings import SensorReading, fahrenheit_readings, reading_time, to_celsius
 
 
 class RunningMean(KeyedProcessFunction):
@@ -39,9 +48,25 @@ def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) ->
     return celsius.key_by(lambda reading: reading.id).process(RunningMean())
 
 
+class MeanOfWindow(WindowFunction[SensorReading, SensorReading, str, TimeWindow]):
+    """A reading with the mean of a window, timed at the window's end."""
+
+    def apply(self, key: str, window: TimeWindow, inputs: Iterable[SensorReading]) -> Iterator[SensorReading]:
+        """One window of a sensor."""
+        temperatures = [reading.temperature for reading in inputs]
+        yield SensorReading(key, window.end, sum(temperatures) / len(temperatures))
+
+
+def build_windowed(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+    celsius = in_order_of_time(env.from_collection(readings), reading_time).map(to_celsius).set_parallelism(1)
+    windows = celsius.key_by(lambda reading: reading.id).window(TumblingEventTimeWindows.of(Time.seconds(5)))
+    return windows.apply(MeanOfWindow())
+
+
 def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    build(env, fahrenheit_readings(50)).print()
+    build(env, fahrenheit_readings(50)).print("so far")
+    build_windowed(env, fahrenheit_readings(100)).print("per five seconds")
     env.execute("Compute average sensor temperature")
 
 

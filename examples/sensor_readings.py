@@ -34,3 +34,13 @@ def fahrenheit_readings(count: int, sensors: int = 5, seed: int = 1) -> list[Sen
 def to_celsius(reading: SensorReading) -> SensorReading:
     """The same reading in degrees Celsius."""
     return reading._replace(temperature=(reading.temperature - 32) * 5 / 9)
+
+
+def reading_time(reading: SensorReading) -> int:
+    """When the reading was made: its event time."""
+    return reading.timestamp
+
+
+def readings_of(*readings: tuple[str, float, float]) -> list[SensorReading]:
+    """Readings from (sensor, seconds after `START`, temperature)."""
+    return [SensorReading(name, START + round(seconds * 1000), value) for name, seconds, value in readings]

@@ -34,6 +34,15 @@ class TaxiRide(NamedTuple):
     end: Place
 
 
+class TaxiFare(NamedTuple):
+    """What was paid for a ride; times are milliseconds since 1970."""
+
+    ride_id: int
+    driver_id: int
+    start_time: int
+    tip: float
+
+
 def is_in_nyc(place: Place) -> bool:
     """Whether the place lies on the grid."""
     return WEST <= place.lon <= EAST and SOUTH <= place.lat <= NORTH
@@ -64,6 +73,35 @@ def taxi_rides(others: int = 30, seed: int = 7) -> list[TaxiRide]:
         rides.insert(rng.randrange(len(rides)), (_somewhere(rng), _somewhere(rng), rng.randint(3, 45)))
     begin = datetime(2024, 5, 1, 8, 0)
     return [event for number, ride in enumerate(rides) for event in _events(number, begin, *ride)]
+
+
+#: Eight o'clock of the first of May 2024, in milliseconds.
+EIGHT_O_CLOCK = 1_714_550_400_000
+MINUTE = 60 * 1000
+HOUR = 60 * MINUTE
+
+
+def taxi_fares() -> list[TaxiFare]:
+    """Fares of three drivers in three hours, a few of them out of order by some minutes."""
+    fares = [
+        (1, 2013, 5, 4.0),
+        (2, 2014, 10, 1.5),
+        (3, 2013, 40, 2.0),
+        (4, 2015, 62, 8.0),
+        (5, 2014, 58, 3.0),
+        (6, 2013, 75, 5.0),
+        (7, 2013, 110, 6.5),
+        (8, 2014, 125, 10.0),
+        (9, 2015, 121, 0.5),
+    ]
+    return [
+        TaxiFare(ride, driver, EIGHT_O_CLOCK + minutes * MINUTE, tip) for ride, driver, minutes, tip in fares
+    ]
+
+
+def fare_time(fare: TaxiFare) -> int:
+    """When the ride of the fare began: its event time."""
+    return fare.start_time
 
 
 def _somewhere(rng: random.Random) -> Place:

@@ -142,7 +142,7 @@ def test_count_windows(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_triggers_of_the_program(seed: int) -> None:
-    sessions = keyed(seed, HI[:4] + [("hi", 8), ("hi", 9), ("hi", 15)]).window(
+    sessions = keyed(seed, [*HI[:4], ("hi", 8), ("hi", 9), ("hi", 15)]).window(
         EventTimeSessionWindows.with_gap(3)
     )
     fired = sessions.trigger(PurgingTrigger.of(EventTimeTrigger.create())).process(Count())

@@ -252,4 +252,6 @@ def millis_of(length: AnyLength) -> int:
         return length.to_millis()
     if isinstance(length, int) and not isinstance(length, bool):
         return length
-    raise TypeError(f"expected a length of time such as Time.seconds(5) or Duration.of_seconds(5), got {length!r}")
+    raise TypeError(
+        f"expected a length of time such as Time.seconds(5) or Duration.of_seconds(5), got {length!r}"
+    )

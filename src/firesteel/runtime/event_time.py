@@ -64,7 +64,7 @@ class EventTime:
         if isinstance(state, GeneratedTime):
             self._interleave(state, values, stamps)
             return
-        if stamps is not None and state.see(_known(stamps)):
+        if stamps is not None and state.see(stamps):
             self._arm()
         self._output.emit(values, stamps)
 
@@ -234,13 +234,6 @@ class EventTime:
         if state.idle:
             state.idle = state.silent = False
             self._combine()
-
-
-def _known(stamps: list[int | None]) -> list[int]:
-    """The timestamps that are there; for batches in which some may be missing."""
-    if None in stamps:
-        return [stamp for stamp in stamps if stamp is not None] or [MIN_TIMESTAMP]
-    return stamps  # type: ignore[return-value]
 
 
 def _filled(stamps: list[int | None]) -> list[int]:

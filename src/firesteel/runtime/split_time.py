@@ -7,6 +7,7 @@ written by the user is called for every record.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.common.watermark_strategy import (
@@ -39,7 +40,7 @@ class SplitTime:
         self.seen_at = seen_at
         self.has_records = False
 
-    def see(self, stamps: list[int]) -> bool:
+    def see(self, stamps: list[int | None]) -> bool:
         """Take the timestamps of a batch, at least one, into account; whether the next tick has news."""
         return False
 
@@ -64,9 +65,9 @@ class BoundedTime(SplitTime):
         self._kind = kind
         self._latest = _NOTHING
 
-    def see(self, stamps: list[int]) -> bool:
+    def see(self, stamps: list[int | None]) -> bool:
         """Remember the latest timestamp."""
-        latest = max(stamps)
+        latest = _latest(stamps)
         if latest <= self._latest:
             return False
         self._latest = latest
@@ -129,6 +130,15 @@ class GeneratedTime(SplitTime, WatermarkOutput):
         elif signal > self.watermark:
             self.watermark = signal
             self.idle = False
+
+
+def _latest(stamps: list[Any]) -> int:
+    """The latest timestamp; records of a source that assigns none to some of them are left out."""
+    try:
+        latest = max(stamps)
+    except TypeError:
+        latest = None
+    return max((s for s in stamps if s is not None), default=_NOTHING) if latest is None else latest
 
 
 def split_factory(strategy: WatermarkStrategy, progressive: bool) -> Callable[[float], SplitTime]:

@@ -48,7 +48,6 @@ from firesteel.datastream.key_selectors import KeyLike, key_of
 from firesteel.datastream.stream import DataStream
 from firesteel.plan import operator_specs as specs
 from firesteel.plan.shipped import Shipped
-from firesteel.state.hashmap_backend import TableId
 from firesteel.state.operator_snapshot import OperatorSnapshot
 from firesteel.testing.harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
@@ -127,8 +126,9 @@ class FunctionHarness:
         >>> harness.take_output()
         ['ab', 'xy', 'abac']
         """
-        (origin,) = stream._origins
-        node = stream._env._graph[origin.node]
+        if len(stream._origins) != 1:
+            raise WrongArgumentError("FunctionHarness.of() needs the stream of one operator, got a union")
+        node = stream._env._graph[stream._origins[0].node]
         harness = cls.__new__(cls)
         harness._start(node.spec, node.key_selectors, batch, processing_time, snapshot)
         return harness
@@ -241,17 +241,24 @@ class FunctionHarness:
         return dict(operator_state.tables[_name(descriptor)])
 
     def event_time_timers(self, key: Any) -> list[int]:
-        """The times of a key's event-time timers, in order."""
+        """The times of a key's event-time timers, in order; windows have theirs, too."""
         return self._timers("event-time", key)
 
     def processing_time_timers(self, key: Any) -> list[int]:
         """The times of a key's processing-time timers, in order."""
         return self._timers("processing-time", key)
 
-    def _timers(self, name: str, key: Any) -> list[int]:
-        queues = dict(self._harness.state.timers())
-        queue = queues.get(TableId(name, False))
-        return [] if queue is None else sorted(time for time, entry in queue.entries() if entry == key)
+    def _timers(self, domain: str, key: Any) -> list[int]:
+        """Times in all queues of a domain; in those of windows an entry is ``(key, window)``."""
+        found: set[int] = set()
+        for queue_id, queue in self._harness.state.timers():
+            if queue_id.name.endswith(domain):
+                found.update(
+                    time
+                    for time, entry in queue.entries()
+                    if (entry[0] if queue_id.namespaced else entry) == key
+                )
+        return sorted(found)
 
     def snapshot(self) -> OperatorSnapshot:
         """State and timers as they are now, for a new harness."""

@@ -132,13 +132,13 @@ WRITES: list[Callable[[Any], None]] = [
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_L20_broadcast_state_is_read_only_on_the_other_side(write: Any) -> None:
+def test_l20_broadcast_state_is_read_only_on_the_other_side(write: Any) -> None:
     harness = keyed(element=lambda function, value, ctx: write(ctx.get_broadcast_state(RULES)))
     with pytest.raises(JobExecutionError, match=r"'rules'.*read only.*process_broadcast_element"):
         harness.process_element("a")
 
 
-def test_L20_broadcast_state_is_read_only_in_timers() -> None:
+def test_l20_broadcast_state_is_read_only_in_timers() -> None:
     harness = keyed(
         element=lambda function, value, ctx: ctx.timer_service().register_event_time_timer(1),
         timer=lambda function, timestamp, ctx: ctx.get_broadcast_state(RULES).put("x", 1),
@@ -156,7 +156,7 @@ TOUCHES: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("touch", TOUCHES)
-def test_L20_keyed_state_cannot_be_touched_from_the_broadcast_side(touch: Any) -> None:
+def test_l20_keyed_state_cannot_be_touched_from_the_broadcast_side(touch: Any) -> None:
     harness = keyed(
         element=lambda function, value, ctx: function.count.update(1),
         broadcast=lambda function, value, ctx: touch(function.count),
@@ -167,7 +167,7 @@ def test_L20_keyed_state_cannot_be_touched_from_the_broadcast_side(touch: Any) -
             harness.process_broadcast_element("x")
 
 
-def test_L20_apply_to_keyed_state_visits_every_key() -> None:
+def test_l20_apply_to_keyed_state_visits_every_key() -> None:
     def visit(function: Any, value: Any, ctx: Any) -> None:
         def change(key: Any, state: Any) -> None:
             state.update(None if key == "b" else state.value() + value)

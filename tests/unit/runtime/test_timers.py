@@ -61,7 +61,7 @@ def script(then: dict[int, str] | None = None, **more: Any) -> FunctionHarness:
 # The rules ------------------------------------------------------------------------------------------
 
 
-def test_L16_timers_are_deduplicated_per_key_timestamp_and_domain() -> None:
+def test_l16_timers_are_deduplicated_per_key_timestamp_and_domain() -> None:
     harness = script()
     harness.process_elements([("a", "+e5 +e5 +e6 +p5"), ("a", "+e5 +p5"), ("b", "+e5")])
     assert (harness.event_time_timers("a"), harness.processing_time_timers("a")) == ([5, 6], [5])
@@ -72,7 +72,7 @@ def test_L16_timers_are_deduplicated_per_key_timestamp_and_domain() -> None:
     assert harness.take_output() == []
 
 
-def test_L16_deleting_is_by_value_and_silent() -> None:
+def test_l16_deleting_is_by_value_and_silent() -> None:
     harness = script()
     harness.process_elements([("a", "+e5 +p5 +e6"), ("b", "+e5")])
     harness.process_elements([("a", "-e5 -e99 -p6"), ("c", "-e5 -p5")])
@@ -81,7 +81,7 @@ def test_L16_deleting_is_by_value_and_silent() -> None:
     assert harness.take_output() == ["e5b", "e6a", "p5a"]
 
 
-def test_L17_a_past_event_time_timer_fires_with_the_next_watermark_only() -> None:
+def test_l17_a_past_event_time_timer_fires_with_the_next_watermark_only() -> None:
     harness = script()
     harness.process_watermark(10)
     harness.process_element(("a", "+e3 +e10"))
@@ -90,13 +90,13 @@ def test_L17_a_past_event_time_timer_fires_with_the_next_watermark_only() -> Non
     assert harness.take_records() == [("e3a", 3), ("e10a", 10)]
 
 
-def test_L17_a_past_processing_time_timer_fires_at_once() -> None:
+def test_l17_a_past_processing_time_timer_fires_at_once() -> None:
     harness = script(processing_time=100)
     harness.process_element(("a", "+p3 +p100 +p101"))
     assert harness.take_output() == ["p3a", "p100a"]
 
 
-def test_L18_overdue_processing_time_timers_fire_at_once_after_a_restore_with_their_key() -> None:
+def test_l18_overdue_processing_time_timers_fire_at_once_after_a_restore_with_their_key() -> None:
     harness = script()
     harness.process_elements([("b", "+p20"), ("a", "+p10 +e5"), ("a", "+p99")])
     snapshot = harness.snapshot()

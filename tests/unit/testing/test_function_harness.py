@@ -210,3 +210,9 @@ def test_a_keyed_function_needs_keys() -> None:
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(WrongArgumentError, match=r"got 7 \(int\).*FunctionHarness.of"):
         FunctionHarness(7)  # type: ignore[arg-type]
+
+
+def test_a_union_is_no_operator() -> None:
+    stream = simulated_environment().from_collection([1])
+    with pytest.raises(WrongArgumentError, match="one operator, got a union"):
+        FunctionHarness.of(stream.union(stream))

@@ -73,7 +73,9 @@ class IntervalJoinOperator(FunctionOperator):
         self._reach = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._keep = tuple(max(0, upper) for _, upper in self._reach)
         self._late_tags = (spec.left_late_tag, spec.right_late_tag)
+        # Timers belong to a key and, as if it were a namespace, to a side.
         self._cleanup = TimerQueue()
+        state.add_timers("\0interval-join", self._cleanup, namespaced=True)
         self._context = _PairContext()
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -87,7 +89,7 @@ class IntervalJoinOperator(FunctionOperator):
     def on_watermark(self, timestamp: int) -> None:
         """Forget the records that no partner can reach any more, then pass the watermark on."""
         self.current_watermark = timestamp
-        for time, (side, key) in self._cleanup.due(timestamp):
+        for time, (key, side) in self._cleanup.due(timestamp):
             self._forget(side, key, time - self._keep[side])
         self.output.watermark(timestamp)
 
@@ -134,7 +136,7 @@ class IntervalJoinOperator(FunctionOperator):
     def _remember(self, side: int, key: Any, value: Any, time: int) -> None:
         records = self._records[side].setdefault(key, [])
         insort(records, (time, value), key=_time_of)
-        self._cleanup.add(time + self._keep[side], (side, key))
+        self._cleanup.add(time + self._keep[side], (key, side))
 
     def _forget(self, side: int, key: Any, until: int) -> None:
         records = self._records[side].get(key)
