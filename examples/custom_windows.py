@@ -65,7 +65,7 @@ class OncePerSecond(Trigger[Any, TimeWindow]):
         ctx.register_event_time_timer(window.max_timestamp())
         state = ctx.get_partitioned_state(self.next_early)
         if state.value() is None:
-            now = max(ctx.get_current_watermark(), window.start)
+            now = max(ctx.get_current_watermark(), timestamp)
             early = now - now % SECOND + SECOND
             if early < window.max_timestamp():
                 ctx.register_event_time_timer(early)

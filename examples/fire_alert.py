@@ -9,7 +9,7 @@ not defined; hot readings that come before the smoke therefore wait in the funct
 
 `build_hot_then_smoke` wants smoke at most ten minutes after the heat, by the times in the records.
 It keeps both kinds of times in state, so that it does not matter which one arrives first. State of
-old times is never removed: that needs timers, which this version does not have yet.
+old times is never removed here; an interval join (joining_streams.py) does the same and removes them.
 """
 
 from __future__ import annotations

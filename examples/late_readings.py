@@ -24,7 +24,7 @@ from sensor_readings import START, SensorReading, reading_time, readings_of
 
 LATE = OutputTag("late-readings", Types.PICKLED_BYTE_ARRAY())
 
-#: One sensor; the readings of seconds 3 and 9 come when the watermark is at 10 and 21 seconds.
+#: The readings of seconds 3 and 9 come when their window is over; that of second 20 is late, but its window is not over.
 READINGS = readings_of(
     *(("sensor_1", second, 60.0) for second in (1, 4, 8, 10, 3, 12, 21, 9, 20, 30)), ("sensor_2", 31, 60.0)
 )

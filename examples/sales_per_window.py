@@ -1,7 +1,8 @@
 """Sales per window (J46): lines of sales, summed up per month by the clock of the machine, and by count.
 
 A line is ``day,month,category,product,profit``. `per_two_seconds` sums profits of a month in windows of two seconds of
-processing time and writes them to a file; what is in a window depends on when lines arrive. `per_five_sales` puts all
+processing time and writes them to a file; what is in a window depends on when lines arrive, and windows that are open
+when the input ends are never emitted. `per_five_sales` puts all
 sales of a month into one global window that emits whenever five more have come, with the sum of all so far.
 
 The program reads lines from a server (``firesteel run examples/sales_per_window.py localhost 9999``), or without
