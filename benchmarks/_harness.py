@@ -11,6 +11,7 @@ import os
 import platform
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -129,34 +130,72 @@ class Cost:
 def measured() -> Iterator[Cost]:
     """Measures its body; on machines without /proc the CPU time stays 0."""
     cost = Cost()
-    cpu, wall = tree_cpu_seconds(), time.perf_counter()
-    yield cost
-    cost.wall, cost.cpu = time.perf_counter() - wall, tree_cpu_seconds() - cpu
+    with _TreeClock() as clock:
+        wall = time.perf_counter()
+        yield cost
+        cost.wall = time.perf_counter() - wall
+    cost.cpu = clock.seconds
 
 
-def tree_cpu_seconds() -> float:
-    """CPU seconds of this process, its descendants, and those of them that have ended."""
+class _TreeClock:
+    """CPU seconds that this process and its descendants use while it runs.
+
+    Looks at the processes again and again, because Python workers come and go within a job and PySpark's
+    daemon ignores their end, which makes the system forget what they used.
+    """
+
+    _PERIOD = 0.05
+
+    def __init__(self) -> None:
+        self._before = tree_cpu_seconds()
+        self._latest: dict[int, float] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def seconds(self) -> float:
+        """So far, of the living and the dead."""
+        return sum(used - self._before.get(pid, 0.0) for pid, used in self._latest.items())
+
+    def __enter__(self) -> _TreeClock:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._latest.update(tree_cpu_seconds())
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._PERIOD):
+            self._latest.update(tree_cpu_seconds())
+
+
+def tree_cpu_seconds() -> dict[int, float]:
+    """CPU seconds of this process and of each of its living descendants."""
     processes = dict(_processes())
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in processes.items():
         children.setdefault(parent, []).append(pid)
-    total, waiting = 0.0, [os.getpid()]
+    found: dict[int, float] = {}
+    waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
-        total += processes.get(pid, (0, 0.0))[1]
-    return total
+        if pid in processes:
+            found[pid] = processes[pid][1]
+    return found
 
 
 def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
-    """Every process: (id, (parent, CPU seconds with those of ended children))."""
+    """Every process: (id, (parent, CPU seconds))."""
     tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        yield int(path.parent.name), (int(fields[1]), sum(map(int, fields[11:15])) / tick)
+        yield int(path.parent.name), (int(fields[1]), sum(map(int, fields[11:13])) / tick)
 
 
 def slope(run: Callable[[int], Any], small: int, large: int) -> Cost:

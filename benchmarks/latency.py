@@ -22,6 +22,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from _harness import PARALLELISM, at_most, environment, headline, note, parser, table
@@ -153,7 +154,7 @@ class Clock(SinkFunction):
         self.since_made: dict[int, int] = {}
         self.since_due: dict[int, int] = {}
         self.results = ListAccumulator()
-        self.count_from = float("inf")
+        self.count_from = self.last = float("inf")
         runtime_context.add_accumulator("latency", self.results)
 
     def invoke(self, value: tuple[float, float, int], context: Any) -> None:
@@ -163,6 +164,7 @@ class Clock(SinkFunction):
             if self.count_from == float("inf"):
                 self.count_from = now + self.warm_up
             return
+        self.last = now
         bucket = int((now - value[0]) * BUCKETS_PER_SECOND)
         self.since_made[bucket] = self.since_made.get(bucket, 0) + 1
         bucket = int((now - value[1]) * BUCKETS_PER_SECOND)
@@ -170,18 +172,30 @@ class Clock(SinkFunction):
 
     def close(self) -> None:
         """Hand the counts over."""
-        self.results.add((self.since_made, self.since_due))
+        window = self.last - self.count_from if self.since_made else 0.0
+        self.results.add((self.since_made, self.since_due, window))
 
 
-def firesteel_latency(rate: float | None, seconds: float, warm_up: float) -> tuple[Histogram, Histogram]:
-    """Latencies since making and since being due."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Latencies since making and since being due, and how many records a second were counted."""
+
+    made: Histogram
+    due: Histogram
+    rate: float
+
+
+def firesteel_latency(rate: float | None, seconds: float, warm_up: float) -> Measured:
+    """Run the job; ``rate`` None means as fast as it goes."""
     env = environment()
-    stream = env.from_source(TimedSource(rate, seconds + warm_up), WatermarkStrategy.no_watermarks(), "timed")
+    source = TimedSource(rate, seconds + warm_up)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "timed")
     stream.key_by(lambda r: r[0]).process(Count()).add_sink(Clock(warm_up))
     parts = env.execute("latency").get_accumulator_result("latency")
     made = sum((Counter(part[0]) for part in parts), Counter())
     due = sum((Counter(part[1]) for part in parts), Counter())
-    return Histogram(made), Histogram(due)
+    counted = sum(sum(part[0].values()) / part[2] for part in parts if part[2] > 0)
+    return Measured(Histogram(made), Histogram(due), counted)
 
 
 # The floor ----------------------------------------------------------------------------------------------
@@ -227,7 +241,8 @@ def paced_rows(rate: int, seconds: float, warm_up: float, targets: dict[float, f
     """Firesteel and the floor at one rate."""
     note(f"{rate:,} records/s for {seconds:g} s")
     floor = bare_latency(rate, min(seconds, 5))
-    made, due = firesteel_latency(rate, seconds, warm_up)
+    ours = firesteel_latency(rate, seconds, warm_up)
+    made, due = ours.made, ours.due
     ratios = [f"{made.percentile(f) / floor.percentile(f):.1f}x floor" for f in (0.5, 0.99)]
     verdict = ", ".join(
         f"p{fraction * 100:g} {at_most(made.percentile(fraction), most, ' ms')}"
@@ -244,10 +259,10 @@ def paced_rows(rate: int, seconds: float, warm_up: float, targets: dict[float, f
 def saturated_row(seconds: float, warm_up: float) -> list[str]:
     """Firesteel at full speed."""
     note(f"saturated for {seconds:g} s")
-    made, _ = firesteel_latency(None, seconds, warm_up)
-    rate = made.counts.total() / seconds
+    ours = firesteel_latency(None, seconds, warm_up)
+    made = ours.made
     verdict = f"p99 {at_most(made.percentile(0.99), 500, ' ms')}"
-    return [f"saturated ({rate:,.0f}/s)", "Firesteel, since made", *made.texts(), verdict]
+    return [f"saturated ({ours.rate:,.0f}/s)", "Firesteel, since made", *made.texts(), verdict]
 
 
 def main() -> None:

@@ -66,9 +66,9 @@ def run(shape: Shape, records: int) -> None:
 
 def cost(shape: Shape, repetitions: int, shrink: int) -> Cost:
     """Per record, in seconds."""
-    small = shape.records // shrink
-    run(shape, small)  # warm up: Python workers for every task
-    found = [slope(lambda n: run(shape, n), small, 4 * small) for _ in range(repetitions)]
+    small, large = shape.records // 8, 4 * shape.records // shrink
+    run(shape, shape.records // shrink)  # warm up: Python workers for every task, code generation
+    found = [slope(lambda n: run(shape, n), small, large) for _ in range(repetitions)]
     return Cost(median([c.wall for c in found]), median([c.cpu for c in found]))
 
 
@@ -98,7 +98,8 @@ def dimension_rows(name: str, values: list[Any], measure: Callable[[Shape], Cost
         found = measure(shape)
         unit, label = unit_of(name, shape)
         each = (found.cpu or found.wall) / unit
-        ratio = each / base.setdefault(label, each)
+        # A difference of two noisy runs can come out below zero; that says nothing about the cost.
+        ratio = each / base.setdefault(label, each) if each > 0 else float("nan")
         note(f"{DIMENSIONS[name][0]} {value:,}: {found.cpu * 1e6:.2f} us CPU, {found.wall * 1e6:.2f} us wall")
         shown = [
             f"{found.cpu * 1e6:.2f}",
@@ -119,7 +120,7 @@ def main() -> None:
         "Cost of a record as one dimension grows; the rest: parallelism 2, 2 stages, 10,000 keys, 10 bytes"
     )
     repetitions = arguments.repeat or (1 if arguments.quick else 3)
-    shrink = 4 if arguments.quick else 1
+    shrink = 2 if arguments.quick else 1
     run(Shape(), 200_000)  # warm up: class loading, code generation, worker start
     rows: list[list[str]] = []
     for name, (_label, values, few) in DIMENSIONS.items():

@@ -51,6 +51,8 @@ def test_facade_exports_all_its_public_names(name: str) -> None:
     public = {
         attribute
         for attribute, value in vars(module).items()
-        if not attribute.startswith("_") and not isinstance(value, ModuleType) and not is_helper(attribute, value)
+        if not attribute.startswith("_")
+        and not isinstance(value, ModuleType)
+        and not is_helper(attribute, value)
     }
     assert sorted(public - set(module.__all__)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import textwrap
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -161,16 +162,42 @@ def test_modules_beside_the_script_can_be_imported_in_tasks(
     assert run.stderr() == ""
 
 
-def test_requirements_and_archives_are_refused_not_ignored(
+def wheel(directory: Path, name: str, code: str) -> None:
+    """The smallest wheel that installs: one module and its metadata."""
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(directory / f"{name}-1.0-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}.py", code)
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+
+
+def test_required_packages_are_installed_for_the_tasks(environment: SparkEnvironment, tmp_path: Path) -> None:
+    wheel(tmp_path, "required_greeting", "WORD = 'hello'\n")
+    (tmp_path / "requirements.txt").write_text("required-greeting==1.0\n")
+
+    def greet(name: str) -> str:
+        import required_greeting  # type: ignore[import-not-found]
+
+        return f"{required_greeting.WORD} {name}"
+
+    env = environment()
+    env.set_python_requirements(str(tmp_path / "requirements.txt"), str(tmp_path))
+    assert env.from_collection(["you"]).map(greet).execute_and_collect(limit=5) == ["hello you"]
+
+
+def test_archives_are_unpacked_in_the_working_directory_of_the_tasks(
     environment: SparkEnvironment, tmp_path: Path
 ) -> None:
-    (tmp_path / "requirements.txt").write_text("some-package\n")
-    for prepare in ("set_python_requirements", "add_python_archive"):
-        env = environment()
-        with pytest.raises(NotImplementedError, match="not part of this version"):
-            getattr(env, prepare)(str(tmp_path / "requirements.txt"))
-            env.from_collection([1]).print()
-            env.execute()
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as file:
+        file.writestr("words.txt", "steel")
+    env = environment()
+    env.add_python_archive(str(tmp_path / "data.zip"), "unpacked")
+
+    def read(name: str) -> str:
+        return name + Path("unpacked/words.txt").read_text()
+
+    assert env.from_collection(["fire"]).map(read).execute_and_collect(limit=5) == ["firesteel"]
 
 
 def test_another_version_of_a_module_is_seen_by_the_next_job(

@@ -1,4 +1,4 @@
-"""Brings files to where the tasks run: Firesteel itself, the user's Python files, cached files.
+"""Brings files to where the tasks run: Firesteel itself, the user's Python files, packages, archives, cached files.
 
 Tasks on this machine use the files where they are. For other machines Spark copies them. It knows files by
 their last name only and for the life of the session, so everything goes under a name of its own: two jobs
@@ -20,24 +20,19 @@ from pyspark.sql import SparkSession
 
 import firesteel
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import CACHED_FILES, PYTHON_ARCHIVES, PYTHON_FILES, PYTHON_REQUIREMENTS
+from firesteel.common.options import (
+    CACHED_FILES,
+    PIPELINE_JARS,
+    PYTHON_ARCHIVES,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+)
+from firesteel.spark.requirements import install_requirements
 from firesteel.spark.session import is_local
 from firesteel.spark.task_files import Place, TaskFiles, import_path
 
-_UNSUPPORTED = (PYTHON_REQUIREMENTS.key, PYTHON_ARCHIVES.key)
-
 #: Applications whose executors have Firesteel already.
 _equipped: set[str] = set()
-
-
-def refuse_unsupported(configuration: Configuration) -> None:
-    """Nothing is accepted and then ignored."""
-    for key in _UNSUPPORTED:
-        if configuration.contains_key(key):
-            raise NotImplementedError(
-                f"option '{key}' is not part of this version of Firesteel yet; install the packages where "
-                "the tasks run, or ship Python files with env.add_python_file(path)"
-            )
 
 
 def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
@@ -49,9 +44,28 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
     # Modules beside the user's program: tasks on this machine find them where the driver does.
     beside = [Place(os.path.abspath(path)) for path in sys.path] if local else []
     cached = json.loads(configuration.get(CACHED_FILES) or "{}")
+    archives = configuration.get(PYTHON_ARCHIVES) or []
+    for jar in configuration.get(PIPELINE_JARS) or []:
+        session.sparkContext._jsc.sc().addJar(jar)
+    for archive in archives:
+        session.sparkContext.addArchive(_named_archive(archive))
     return TaskFiles(
-        tuple(python_files + beside), {name: carrier.cached(path) for name, path in cached.items()}
+        (*python_files, *_packages(configuration, carrier), *beside),
+        {name: carrier.cached(path) for name, path in cached.items()},
+        unpacked_here=bool(archives),
+        home=os.getcwd() if local else None,
     )
+
+
+def _packages(configuration: Configuration, carrier: _Carrier) -> list[Place]:
+    requirements = configuration.get(PYTHON_REQUIREMENTS)
+    return [carrier.cached(install_requirements(requirements))] if requirements else []
+
+
+def _named_archive(setting: str) -> str:
+    """``path#target``, which is how Spark too says under which name an archive is unpacked."""
+    path, _, target = setting.partition("#")
+    return f"{_without_scheme(path)}#{target or os.path.basename(path)}"
 
 
 class _Carrier:

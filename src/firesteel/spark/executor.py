@@ -19,7 +19,7 @@ from firesteel.plan.executor import ControlEndpoint, Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.spark import session as sessions
-from firesteel.spark.dependencies import bring, refuse_unsupported
+from firesteel.spark.dependencies import bring
 from firesteel.spark.engine_errors import explain
 from firesteel.spark.pipelined import physical_plan, pipelined, set_active
 from firesteel.spark.settings import TASK
@@ -49,7 +49,6 @@ class SparkExecutor:
             raise explained from error
 
     def _start(self, deployment: Deployment, master: Master) -> SparkAttempt:
-        refuse_unsupported(self._configuration)
         session = sessions.acquire(self._configuration, deployment.plan.slots)
         try:
             files = bring(session, self._configuration)

@@ -30,11 +30,19 @@ class TaskFiles:
 
     modules: tuple[Place, ...] = ()
     cached: Mapping[str, Place] = field(default_factory=dict)
+    #: Whether Spark unpacked archives that user code reaches by relative paths.
+    unpacked_here: bool = False
+    #: The driver's working directory, when the tasks run on its machine.
+    home: str | None = None
 
-    def make_importable(self) -> None:
-        """Let this process import what the user added; the user's own come before what is installed."""
+    def prepare(self) -> None:
+        """Let this process find what the user added; the user's own modules come before what is installed."""
         paths = [place.local_path() for place in self.modules]
         sys.path[:0] = [path for path in paths if path not in sys.path]
+        # A worker process serves one job after another: where it is must not depend on the one before.
+        directory = SparkFiles.getRootDirectory() if self.unpacked_here else self.home
+        if directory is not None:
+            os.chdir(directory)
 
     def cached_file(self, name: str) -> str:
         """The local copy of the file registered as ``name``."""

@@ -1,8 +1,8 @@
 """The process from which the embedded Spark forks its Python workers, with all that tasks need already imported.
 
 PySpark's own daemon forks workers that have imported nothing: each pays half a second of processor time
-for pyarrow and PySpark before it does anything, at the start of the first job and again after every job that
-was cancelled or failed. Here they are imported once and the forks share them.
+for pyarrow and PySpark before it does anything. Here they are imported once and the forks share them, so
+that every task of every job gets a new process for a few milliseconds.
 
 PySpark forks first because libraries may start threads, which a fork does not copy. The only thread here is
 the one in which pyarrow's jemalloc returns memory; jemalloc starts it again in the child.
@@ -11,28 +11,53 @@ the one in which pyarrow's jemalloc returns memory; jemalloc starts it again in 
 from __future__ import annotations
 
 import gc
+import importlib
+import importlib.util
+import os
 import socket
+import sys
 from typing import Any
 
-import pyarrow  # noqa: F401 - imported for the forks
-import pyspark.daemon
-import pyspark.worker
-
-import firesteel.spark.task_shell  # noqa: F401
-
-_worker: Any = pyspark.daemon.worker
+_ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
 
 
-def _quiet_worker(sock: socket.socket, authenticated: bool) -> int:
-    try:
-        return int(_worker(sock, authenticated))
-    except ConnectionError:
-        # Spark hung up: the job was cancelled or Spark is exiting. PySpark would print a traceback.
-        return 1
+def _prefer_installed_pyspark() -> None:
+    """Forget the archives that Spark puts first on the path when PySpark is installed beside them.
+
+    Every task makes Python read the tables of contents of all archives on the path again, which takes a
+    quarter of a second, and modules in archives are compiled anew in every process.
+    """
+    archives = [path for path in sys.path if os.path.basename(path).startswith(_ARCHIVES)]
+    before = sys.path[:]
+    sys.path[:] = [path for path in sys.path if path not in archives]
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("py4j") is None:
+        sys.path[:] = before
+        return
+    for path in archives:
+        sys.path_importer_cache.pop(path, None)
+
+
+def _run() -> None:
+    _prefer_installed_pyspark()
+    daemon: Any = importlib.import_module("pyspark.daemon")
+    for name in ("pyspark.worker", "firesteel.spark.task_shell"):
+        importlib.import_module(name)
+    daemon.worker = _quiet(daemon.worker)
+    gc.collect()
+    gc.freeze()  # what is here stays: looking at it in every collection would copy the pages it lives on
+    daemon.manager()
+
+
+def _quiet(worker: Any) -> Any:
+    def quiet_worker(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return int(worker(sock, authenticated))
+        except ConnectionError:
+            # Spark hung up: the job was cancelled or Spark is exiting. PySpark would print a traceback.
+            return 1
+
+    return quiet_worker
 
 
 if __name__ == "__main__":
-    pyspark.daemon.worker = _quiet_worker
-    gc.collect()
-    gc.freeze()  # what is here stays: looking at it in every collection would copy the pages it lives on
-    pyspark.daemon.manager()
+    _run()
