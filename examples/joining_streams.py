@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from event_times import in_order_of_time
 from firesteel.common import Duration, Time
-from firesteel.contracts.joins import CoGroupFunction, ProcessJoinFunction
 from firesteel.datastream import DataStream, StreamExecutionEnvironment
+from firesteel.datastream.functions import CoGroupFunction, ProcessJoinFunction
 from firesteel.datastream.window import TumblingEventTimeWindows
 
 MINUTE = 60 * 1000

@@ -8,6 +8,7 @@ Mirrors ``pyflink.datastream``; what goes beyond it is named as in Flink's Java 
 DataStreamSink('Print to Std. Out')
 """
 
+from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.datastream.async_data_stream import AsyncDataStream
 from firesteel.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from firesteel.datastream.checkpoint_storage import (
@@ -98,6 +99,7 @@ __all__ = [
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
@@ -112,10 +114,12 @@ __all__ = [
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -130,6 +134,7 @@ __all__ = [
     "Partitioner",
     "PredefinedOptions",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",

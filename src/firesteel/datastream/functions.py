@@ -43,6 +43,7 @@ from firesteel.contracts.functions import (
     RuntimeContext,
     WindowFunction,
 )
+from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.contracts.sink import DiscardingSink, SinkFunction
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
 
@@ -57,6 +58,7 @@ __all__ = [
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "DiscardingSink",
@@ -64,12 +66,14 @@ __all__ = [
     "DoubleMaximum",
     "DoubleMinimum",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "Histogram",
     "IntCounter",
     "IntMaximum",
     "IntMinimum",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -84,6 +88,7 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
