@@ -5,12 +5,16 @@ Only what does not depend on the clock of the machine, or on a race of two input
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.testing import simulated_environment
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def readings(example):
@@ -92,21 +96,16 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[None]:
-    """Stops the embedded Spark, which the first job started, when all tests are done."""
-    yield
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if session is not None:
-        session.stop()
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports an example by name, as `firesteel run` would find the modules beside it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_example_gives_the_same_on_spark(name, example, spark):
+def test_example_gives_the_same_on_spark(name, example, env):
     simulated = sorted(map(repr, PROGRAMS[name](example, simulated_environment(3, 2)).execute_and_collect()))
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
     assert sorted(map(repr, PROGRAMS[name](example, env).execute_and_collect())) == simulated
     assert simulated
