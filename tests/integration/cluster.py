@@ -57,7 +57,7 @@ def standalone_cluster(directory: Path, mark: str) -> Iterator[Cluster]:
                     "0",
                     *options,
                     url,
-                    name=f"worker-{number}",
+                    log_name=f"worker-{number}",
                 )
             )
         log = directory / "master.Master.log"
@@ -83,12 +83,12 @@ def with_suppressed_kill(pid: int) -> None:
 
 
 def _spark_class(
-    directory: Path, mark: str, name: str, *options: str, **names: str
+    directory: Path, mark: str, kind: str, *options: str, log_name: str | None = None
 ) -> subprocess.Popen[bytes]:
     directory.mkdir(parents=True, exist_ok=True)
     command = [
         str(SPARK_HOME / "bin" / "spark-class"),
-        f"org.apache.spark.deploy.{name}",
+        f"org.apache.spark.deploy.{kind}",
         "--host",
         HOST,
         *options,
@@ -100,7 +100,7 @@ def _spark_class(
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": HOST,
     }
-    with (directory / f"{names.get('name', name)}.log").open("wb") as log:
+    with (directory / f"{log_name or kind}.log").open("wb") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=directory
         )

@@ -99,7 +99,7 @@ class _DistributingCarrier(_Carrier):
         local = Path(_without_scheme(path))
         if _is_remote(path) or local.is_dir() or local.suffix != ".py":
             return self.cached(path)
-        return self._archive(_zipped(local, name=local.stem))
+        return self._archive(_zipped(local, name=_unique(local.stem)))
 
     def cached(self, path: str) -> Place:
         if _is_remote(path):
@@ -107,16 +107,21 @@ class _DistributingCarrier(_Carrier):
             return Place(os.path.basename(path), distributed=True)
         local = Path(_without_scheme(path))
         if local.is_dir():
-            return self._archive(shutil.make_archive(str(_workshop() / local.name), "zip", local))
-        link = _workshop() / f"{uuid.uuid4().hex[:8]}-{local.name}"
-        link.symlink_to(local)
-        self._context.addFile(str(link))
-        return Place(link.name, distributed=True)
+            return self._archive(shutil.make_archive(str(_workshop() / _unique(local.name)), "zip", local))
+        # A copy, because Spark sees through links to the name behind them.
+        copy = shutil.copy2(local, _workshop() / _unique(local.name))
+        self._context.addFile(str(copy))
+        return Place(copy.name, distributed=True)
 
     def _archive(self, path: str) -> Place:
         name = uuid.uuid4().hex
         self._context.addArchive(f"{path}#{name}")
         return Place(name, distributed=True)
+
+
+def _unique(name: str) -> str:
+    """A name that no other job of the session has given to Spark."""
+    return f"{uuid.uuid4().hex[:8]}-{name}"
 
 
 def _is_remote(path: str) -> bool:

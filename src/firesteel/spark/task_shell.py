@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from firesteel import pyflink_alias
-from firesteel.common.errors import JobExecutionError
+from firesteel.common.errors import DataLossError, JobExecutionError
 from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, connect, open_collector
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.job_plan import JobPlan
@@ -48,6 +48,8 @@ _MAILS_AT_ONCE = 32
 _FLUSH_SECONDS = 0.002
 _KILL_SECONDS = 30.0
 _MASTER_LOST = 75
+_BATCH_BYTES = 64 << 20
+_CAUSE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,11 @@ class TaskShell:
             self._master.send(TaskCancelled())
             self._master.close()
             self._await_kill()
+        except SystemExit as error:
+            self._close(task)
+            self._fail(
+                RuntimeError(f"user code wanted the task's process to exit (SystemExit: {error.code})")
+            )
         except Exception as error:  # noqa: BLE001 - reported to the job master, which ends the job
             self._close(task)
             self._fail(error)
@@ -166,7 +173,7 @@ class TaskShell:
                     break
                 if mail is END_OF_INPUT:
                     input_over = True
-                    task.input_ended()
+                    self._check_input_ended(task)
                 else:
                     task.receive(mail)
             if mailbox.control:
@@ -180,7 +187,7 @@ class TaskShell:
             if rows:
                 if not busy:
                     self._flushed_at = time.monotonic()
-                yield _record_batch(rows)
+                yield from _record_batches(rows)
             self._report(task)
             if busy:
                 continue
@@ -189,6 +196,19 @@ class TaskShell:
             self._output.flush()
             wait = self._seconds_to_wait(task)
             mailbox.wait(min(wait, pause) if pause > 0 else wait)
+
+    def _check_input_ended(self, task: StageTask) -> None:
+        try:
+            task.input_ended()
+        except DataLossError:
+            # Most likely a task before this one is gone, and the job master is about to find out and to cancel
+            # this one. What it says is the reason, this here only the consequence.
+            deadline = time.monotonic() + _CAUSE_SECONDS
+            while not self._mailbox.control and time.monotonic() < deadline:
+                self._mailbox.wait(_CAUSE_SECONDS)
+            if self._mailbox.control:
+                self._obey(task)
+            raise
 
     def _seconds_to_wait(self, task: StageTask) -> float:
         until_report = self._next_report - time.monotonic()
@@ -244,14 +264,28 @@ class TaskShell:
         raise RuntimeError("the job master did not end the attempt")
 
 
-def _record_batch(rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
+def _record_batches(rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches that are not too large: Arrow counts the bytes of a batch in 32 bits."""
+    sizes = [len(payload) for _, payload in rows]
+    if sum(sizes) <= _BATCH_BYTES:
+        yield _record_batch(rows, sizes)
+        return
+    start = size = 0
+    for end, added in enumerate(sizes):
+        if size and size + added > _BATCH_BYTES:
+            yield _record_batch(rows[start:end], sizes[start:end])
+            start, size = end, 0
+        size += added
+    yield _record_batch(rows[start:], sizes[start:])
+
+
+def _record_batch(rows: list[tuple[int, bytes]], sizes: list[int]) -> pa.RecordBatch:
     targets, payloads = zip(*rows, strict=True)
-    offsets = array("i", accumulate(map(len, payloads), initial=0))
-    # From buffers, because pa.array() of Python objects imports pandas, a second of processor time per worker.
+    # From buffers, because pa.array() of Python objects imports pandas: a second of processor time per worker.
+    buffers = [array("i", targets), array("i", accumulate(sizes, initial=0)), b"".join(payloads)]
+    target, offsets, content = map(pa.py_buffer, buffers)
     columns = [
-        pa.Array.from_buffers(pa.int32(), len(rows), [None, pa.py_buffer(array("i", targets))]),
-        pa.Array.from_buffers(
-            pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(payloads))]
-        ),
+        pa.Array.from_buffers(pa.int32(), len(rows), [None, target]),
+        pa.Array.from_buffers(pa.binary(), len(rows), [None, offsets, content]),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["target", "payload"])
