@@ -109,7 +109,7 @@ class _DistributingCarrier(_Carrier):
         if local.is_dir():
             return self._archive(shutil.make_archive(str(_workshop() / _unique(local.name)), "zip", local))
         # A copy, because Spark sees through links to the name behind them.
-        copy = shutil.copy2(local, _workshop() / _unique(local.name))
+        copy = Path(shutil.copy2(local, _workshop() / _unique(local.name)))
         self._context.addFile(str(copy))
         return Place(copy.name, distributed=True)
 

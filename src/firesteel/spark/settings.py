@@ -27,9 +27,6 @@ RECOMMENDED: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    # A worker that served another job has that job's modules, threads and directory. A new one is forked in
-    # milliseconds (`worker_daemon`).
-    "spark.python.worker.reuse": "false",
     # A failed attempt is over at once; who restarts it is the job master.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -66,6 +63,9 @@ def session_settings(configuration: Configuration, *, local: bool) -> dict[str, 
 #: Only where the workers are processes of this machine and this Python.
 _LOCAL: dict[str, str] = {
     "spark.python.daemon.module": "firesteel.spark.worker_daemon",
+    # A worker that served another job has that job's modules, threads and directory. A new one is forked in
+    # milliseconds; with PySpark's own daemon it would cost a second.
+    "spark.python.worker.reuse": "false",
     "spark.executorEnv.PYTHONPATH": str(Path(firesteel.__file__).parent.parent),
 }
 

@@ -37,8 +37,10 @@ class TaskFiles:
 
     def prepare(self) -> None:
         """Let this process find what the user added; the user's own modules come before what is installed."""
+        _forget_modules_of_last_job()
         paths = [place.local_path() for place in self.modules]
-        sys.path[:0] = [path for path in paths if path not in sys.path]
+        _added[:] = [path for path in paths if path not in sys.path]
+        sys.path[:0] = _added
         # A worker process serves one job after another: where it is must not depend on the one before.
         directory = SparkFiles.getRootDirectory() if self.unpacked_here else self.home
         if directory is not None:
@@ -51,6 +53,19 @@ class TaskFiles:
                 f"no cached file {name!r}; registered with env.register_cached_file are {sorted(self.cached)}"
             )
         return self.cached[name].local_path()
+
+
+#: What this process added to the path for its job.
+_added: list[str] = []
+
+
+def _forget_modules_of_last_job() -> None:
+    """On a cluster a worker process serves several jobs, and each may bring its own version of a module."""
+    sys.path[:] = [path for path in sys.path if path not in _added]
+    prefixes = tuple(os.path.join(path, "") for path in _added)
+    for name, module in list(sys.modules.items()):
+        if prefixes and (getattr(module, "__file__", None) or "").startswith(prefixes):
+            del sys.modules[name]
 
 
 def import_path(file: str) -> str:
