@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,9 @@ from firesteel.datastream.given_options import CLIENT_VARIABLE
 from firesteel.testing import SimulatorExecutor, simulated_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+# A shell that starts the tests in the background has them ignore SIGINT, and whatever they start, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

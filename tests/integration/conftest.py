@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+
+# A shell that starts the tests in the background has them ignore SIGINT, and whatever they start, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Functions and classes of test modules are pickled by reference: tasks must find them where the tests do.
 for _place in (str(HERE.parent.parent), str(HERE)):

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""What holds for all unit tests."""
 
 from __future__ import annotations
 
