@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from firesteel.common import Duration, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from firesteel.common.watermark_strategy import Watermark
+from firesteel.common import Duration, Watermark, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from firesteel.datastream import DataStream
 
 

@@ -67,8 +67,9 @@ def build(events: DataStream) -> DataStream:
     return events.key_by(lambda event: event.key).flat_map(FirstOfKey())
 
 
-def build_with_ttl(events: DataStream) -> DataStream:
-    ttl = StateTtlConfig.new_builder(Time.minutes(1)).update_ttl_on_create_and_write().build()
+def build_with_ttl(events: DataStream, time_to_live: Time | None = None) -> DataStream:
+    minute = Time.minutes(1) if time_to_live is None else time_to_live
+    ttl = StateTtlConfig.new_builder(minute).update_ttl_on_create_and_write().build()
     return events.key_by(lambda event: event.key).flat_map(FirstOfKey(ttl))
 
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from firesteel.common import Duration, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from firesteel.common.watermark_strategy import Watermark
+from firesteel.common import Duration, Watermark, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from firesteel.datastream import DataStream, ProcessFunction, StreamExecutionEnvironment
 from sensor_readings import START, SensorReading, fahrenheit_readings
 

@@ -1,45 +1,57 @@
 """The composition root: compiles a graph, chooses the executor, starts the job master.
 
 The API calls `submit`. Commands and tests change what that does for a while: another executor
-(`use_executor`), somebody who watches the jobs (`observe_jobs`), or nothing being run at all (`intercept`).
+(`use_executor`), somebody who watches the jobs (`observe_jobs`), or something else being run, or nothing at
+all (`intercept`).
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
-from firesteel.common.options import CANCEL_GRACE, EXECUTOR
+from firesteel.common.options import EXECUTOR, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
+from firesteel.graph.operator_ids import operator_ids
 from firesteel.graph.stream_graph import StreamGraph
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
+from firesteel.jobmaster.preparation import prepare
 from firesteel.jobmaster.progress import JobListener, ProgressDisplay
+from firesteel.jobmaster.registered_jobs import RegisteredJobs
 from firesteel.plan.executor import Executor
+from firesteel.plan.job_plan import JobPlan
 
 ExecutorFactory = Callable[[Configuration], Executor]
 
 #: Set to 1: jobs show their progress on standard error.
 PROGRESS_VARIABLE = "FIRESTEEL_PROGRESS"
 
+#: Set to 1: jobs of a plain ``python job.py`` are registered, as those of ``firesteel run`` always are.
+REGISTER_VARIABLE = "FIRESTEEL_REGISTER"
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A program that is about to run."""
+    """A program that is about to run; ``executor`` wins over what the configuration says."""
 
     graph: StreamGraph
     configuration: Configuration
     job_name: str
+    executor: ExecutorFactory | None = None
 
 
-class JobObserver(JobListener):
+class JobObserver(JobListener, Protocol):
     """Somebody who wants to know of every job that this process submits."""
 
     def job_submitted(self, client: MasterJobClient) -> None:
@@ -50,19 +62,33 @@ _chosen_executor: ContextVar[ExecutorFactory | None] = ContextVar("firesteel_exe
 
 # These two are of the process, not of a context: a program may well submit from a thread of its own.
 _observers: list[JobObserver] = []
-_interceptors: list[Callable[[Submission], None]] = []
+_interceptors: list[Callable[[Submission], Submission | None]] = []
 
 
 def submit(graph: StreamGraph, configuration: Configuration, job_name: str) -> MasterJobClient:
     """Compile and start a job; returns when the engine has taken it, raises what keeps it from starting."""
+    submission = Submission(graph, configuration, job_name)
     for intercept_submission in _interceptors:
-        intercept_submission(Submission(graph, configuration, job_name))
-    plan = compile_job(graph, configuration, job_name)
-    grace = configuration.get(CANCEL_GRACE).to_millis() / 1000
-    executor = _executor_factory(configuration)(configuration)
-    master = JobMaster(plan, executor, grace_seconds=grace, listeners=[*_progress(), *_observers])
+        submission = intercept_submission(submission) or submission
+    return _start(submission)
+
+
+def _start(submission: Submission) -> MasterJobClient:
+    configuration = submission.configuration
+    plan = compile_job(submission.graph, configuration, submission.job_name)
+    prepared = prepare(plan, _program(submission.graph, plan, configuration), configuration)
+    executor = (submission.executor or _executor_factory(configuration))(configuration)
+    observers = [*_observers, *_registration()]
+    master = JobMaster(
+        prepared.plan,
+        executor,
+        prepared.settings,
+        beginning=prepared.beginning,
+        store=prepared.store,
+        listeners=[*_progress(), *observers],
+    )
     client = MasterJobClient(master)
-    for observer in _observers:
+    for observer in observers:
         observer.job_submitted(client)
     master.start()
     client.wait_until_deployed()
@@ -90,8 +116,19 @@ def observe_jobs(observer: JobObserver) -> Iterator[None]:
 
 
 @contextmanager
-def intercept(receiver: Callable[[Submission], None]) -> Iterator[None]:
-    """Hand submissions to ``receiver`` first; it raises if they are not to run."""
+def register_jobs() -> Iterator[None]:
+    """Let commands of other processes find the jobs that are submitted inside the block, and talk to them."""
+    registered = RegisteredJobs()
+    with observe_jobs(registered):
+        try:
+            yield
+        finally:
+            registered.close()
+
+
+@contextmanager
+def intercept(receiver: Callable[[Submission], Submission | None]) -> Iterator[None]:
+    """Hand submissions to ``receiver`` first; it may give another one to run, and raises if none is to run."""
     _interceptors.append(receiver)
     try:
         yield
@@ -99,8 +136,43 @@ def intercept(receiver: Callable[[Submission], None]) -> Iterator[None]:
         _interceptors.remove(receiver)
 
 
+def _program(graph: StreamGraph, plan: JobPlan, configuration: Configuration) -> list[ProgramOperator]:
+    """What has to be known of the operators to find their state again."""
+    ids = operator_ids(graph)
+    nodes = {ids[node.id]: node for node in graph}
+    for_all = configuration.get(MAX_PARALLELISM) != MAX_PARALLELISM.default
+    return [
+        ProgramOperator(
+            operator.id,
+            operator.name,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            uid=nodes[operator.id].uid,
+            max_parallelism_is_given=for_all or nodes[operator.id].max_parallelism is not None,
+        )
+        for vertex in plan.vertices
+        for operator in vertex.operators
+    ]
+
+
 def _progress() -> list[JobListener]:
     return [ProgressDisplay()] if os.environ.get(PROGRESS_VARIABLE) == "1" else []
+
+
+def _registration() -> list[JobObserver]:
+    is_wanted = os.environ.get(REGISTER_VARIABLE) == "1"
+    return [_registered_jobs()] if is_wanted and not _is_registering() else []
+
+
+def _is_registering() -> bool:
+    return any(isinstance(observer, RegisteredJobs) for observer in _observers)
+
+
+@functools.cache
+def _registered_jobs() -> RegisteredJobs:
+    registered = RegisteredJobs()
+    atexit.register(registered.close)
+    return registered
 
 
 def _executor_factory(configuration: Configuration) -> ExecutorFactory:

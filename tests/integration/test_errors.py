@@ -163,9 +163,11 @@ def test_sys_exit_in_a_function_is_an_error_not_an_end(env: StreamExecutionEnvir
         raise SystemExit(3)
 
     env.from_collection([1]).map(leave).name("leaver").add_sink(DiscardingSink())
-    with pytest.raises(JobExecutionError) as caught:
+    with pytest.raises(UserCodeError) as caught:
         env.execute()
-    assert "SystemExit" in str(caught.value)
+    assert "SystemExit: 3" in str(caught.value)
+    assert (caught.value.operator, caught.value.record) == ("leaver", "1")
+    assert "leave at test_errors.py" in caught.value.function
 
 
 def test_function_that_cannot_be_pickled_is_refused_where_it_is_used(env: StreamExecutionEnvironment) -> None:

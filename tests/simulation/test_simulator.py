@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,10 +17,12 @@ from firesteel.plan.exchange import Rebalance
 from firesteel.plan.executor import Deployment
 from firesteel.plan.messages import (
     CancelTask,
+    MasterMessage,
     StopSources,
     TaskCancelled,
     TaskFailed,
     TaskFinished,
+    TaskId,
     TaskReport,
     TaskStarted,
     TextOutput,
@@ -255,6 +257,30 @@ def test_stop_ends_a_source_that_waits() -> None:
     assert attempt.error() is None
 
 
+def test_stop_before_the_tasks_are_open_is_not_lost() -> None:
+    flow = Flow()
+    flow.collect(flow.source(ScriptedSource([Emit([1]), WaitForever()], boundedness=ENDLESS)), "out")
+    master = LocalMaster()
+    attempt = SimulatedAttempt(Deployment("0" * 32, 0, flow.plan()), StopAtOnce(master), 0, patience=5)
+    attempt.run()
+    assert attempt.error() is None
+    assert len(master.of_kind(TaskFinished)) == 1
+
+
+class StopAtOnce:
+    """A master that asks every task to stop as soon as it can be reached, long before it is open."""
+
+    def __init__(self, master: LocalMaster) -> None:
+        self._master = master
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._master, name)
+
+    def connected(self, task: TaskId, send: Callable[[MasterMessage], None]) -> None:
+        self._master.connected(task, send)
+        send(StopSources())
+
+
 def test_kill_ends_the_attempt_at_once() -> None:
     attempt, master = start(endless())
     wait_for(lambda: master.records.get("out"))
@@ -327,7 +353,12 @@ def test_exit_in_user_code_is_a_failure() -> None:
     flow.collect(flow.map(flow.source([1]), leave), "out")
     attempt, master = start(flow)
     assert attempt.join(10)
-    assert len(master.of_kind(TaskFailed)) == 1
+    (failure,) = master.of_kind(TaskFailed)
+    error = to_exception(failure)
+    assert isinstance(error, UserCodeError)
+    assert "SystemExit: 3" in str(error)
+    assert (error.operator, error.record) == ("Map", "1")
+    assert "leave at test_simulator.py" in error.function
 
 
 # What it must notice -----------------------------------------------------------------------------------

@@ -242,3 +242,20 @@ def test_event_time_windows_in_batch_have_no_late_records() -> None:
     rows = [("a", n) for n in (30, 1, 12, 2, 25, 3)]
     summed = timed(env, rows).key_by(lambda row: row[0]).window(TumblingEventTimeWindows.of(10)).sum(1)
     assert collected(summed) == [("a", 6), ("a", 12), ("a", 25), ("a", 30)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l06_windows_of_windows_of_the_same_size_see_the_same_windows(seed: int) -> None:
+    ends = {}
+    for windows in (TumblingEventTimeWindows.of(5), TumblingEventTimeWindows.of(5, 2)):
+        counts = keyed(seed, AB).window(windows).process(Count())
+        totals = counts.window_all(windows).process(Total())
+        ends[windows.grid[2]] = collected(totals)
+    assert ends == {0: [(0, 5, 3), (5, 10, 3), (15, 20, 1)], 2: [(-3, 2, 1), (2, 7, 3), (7, 12, 2), (12, 17, 1)]}
+
+
+class Total(ProcessAllWindowFunction):  # type: ignore[type-arg]
+    """Bounds of a window of windows, and all that they counted."""
+
+    def process(self, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        return [(context.window().start, context.window().end, sum(count for *_, count in elements))]

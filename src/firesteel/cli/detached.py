@@ -47,7 +47,8 @@ def start(arguments: Sequence[str], log_file: Path) -> int:
     if status is None or status["status"] == "FAILED":
         return _report_failure(process, status, log_file)
     process.returncode = 0  # it goes on without us: Popen need not warn that nobody waited for it
-    click.echo(f"Its output goes to {log_file}; 'kill {process.pid}' cancels it.")
+    click.echo(f"Process {process.pid} runs it, with output to {log_file}.")
+    click.echo(f"'firesteel cancel {status['job_id']}' cancels it.")
     return 0
 
 

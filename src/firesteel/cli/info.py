@@ -1,21 +1,36 @@
-"""``firesteel info``: shows how a program would run, without running it."""
+"""``firesteel info``: shows how the jobs of a program would run, without running them.
+
+The program itself runs to its end. Each of its jobs is shown and then counts as finished, with no results.
+"""
 
 from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from firesteel import launch
+from firesteel.cli.client_executable import switch_interpreter
+from firesteel.cli.empty_run import EmptyRun
 from firesteel.cli.program import Program
 from firesteel.cli.program_command import ProgramCommand, options_of, program_of, program_options
 from firesteel.cli.tracebacks import format_error
+from firesteel.common.configuration import Configuration
 from firesteel.compiler.compile import compile_job
 from firesteel.compiler.settings import read_settings
 from firesteel.graph import render as graph_render
 from firesteel.plan import render as plan_render
+
+#: Settings of what a job leaves behind and takes up again: one that does not run does neither.
+_LASTING = (
+    "execution.checkpointing.",
+    "execution.savepoint.",
+    "execution.state-recovery.",
+    "state.checkpoints.",
+)
 
 
 @click.command(cls=ProgramCommand)
@@ -35,47 +50,63 @@ def info(
     script: str | None,
     module: str | None,
     pyflink: bool,
+    in_client_executable: bool,
     arguments: tuple[str, ...],
     **settings: Any,
 ) -> None:
-    """Show the plan of a program's first job."""
+    """Show the plans of a program's jobs."""
     options = options_of(**settings)
+    switch_interpreter(context, options, in_client_executable)
     program = program_of(script, module, pyflink, arguments, settings["python_files"])
+    shown = _ShownJobs(form)
     try:
-        submission = _submission_of(program, options)
-        text = None if submission is None else _shown(submission, form)
+        _run(program, options, shown)
     except KeyboardInterrupt:
         context.exit(130)
-    except Exception as error:  # noqa: BLE001 - whatever the program raises is shown
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the program raises is shown
+        if not shown.count:
+            context.exit(_failed(error))
+        click.echo(f"the program failed after {shown.count} jobs, which give no results here:", err=True)
         click.echo(format_error(error), err=True, nl=False)
-        context.exit(1)
-    if text is None:
+    if not shown.count:
         click.echo("the program ended without calling execute(): there is no plan", err=True)
         context.exit(1)
-    click.echo(text.rstrip("\n"))
 
 
-class _Submitted(BaseException):
-    """Ends the program where it submits its job; no program catches this by accident."""
+class _ShownJobs:
+    """Shows each job as it is submitted; from the second one on with a blank line before it."""
 
-    def __init__(self, submission: launch.Submission) -> None:
-        self.submission = submission
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._output = sys.stdout
+        self.count = 0
+
+    def take(self, submission: launch.Submission) -> launch.Submission:
+        """Show a job, and let it be over at once."""
+        text = _shown(submission, self._form).rstrip("\n")
+        self.count += 1
+        click.echo(text if self.count == 1 else f"\n{text}", file=self._output)
+        values: dict[str, Any] = {}
+        submission.configuration.add_all_to_dict(values)
+        kept = {key: value for key, value in values.items() if not key.startswith(_LASTING)}
+        return replace(submission, configuration=Configuration.from_dict(kept), executor=EmptyRun)
 
 
-def _submission_of(program: Program, options: dict[str, Any]) -> launch.Submission | None:
-    def take(submission: launch.Submission) -> None:
-        raise _Submitted(submission)
-
-    try:
-        # Only the plan goes to standard output, so that it can be piped.
-        with launch.intercept(take), redirect_stdout(sys.stderr):
+def _run(program: Program, options: dict[str, Any], shown: _ShownJobs) -> None:
+    # Only plans go to standard output, so that they can be piped.
+    with launch.intercept(shown.take), redirect_stdout(sys.stderr):
+        try:
             program.run(options)
-    except _Submitted as submitted:
-        return submitted.submission
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            raise
-    return None
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+
+
+def _failed(error: BaseException) -> int:
+    if isinstance(error, SystemExit):
+        raise error
+    click.echo(format_error(error), err=True, nl=False)
+    return 1
 
 
 def _shown(submission: launch.Submission, form: str) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import click
 
 from firesteel import __version__
+from firesteel.cli.cancel import cancel
 from firesteel.cli.info import info
+from firesteel.cli.list import list_jobs
 from firesteel.cli.run import run
+from firesteel.cli.savepoint import savepoint
+from firesteel.cli.stop import stop
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,6 +21,10 @@ def main() -> None:
 
 main.add_command(run)
 main.add_command(info)
+main.add_command(list_jobs)
+main.add_command(savepoint)
+main.add_command(stop)
+main.add_command(cancel)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

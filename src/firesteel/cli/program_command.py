@@ -12,15 +12,21 @@ from typing import Any, TypeVar
 
 import click
 
+from firesteel.checkpoint.storage import absolute
 from firesteel.cli.program import Program
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.options import (
+    CHECKPOINTING_RESUME,
     PARALLELISM_DEFAULT,
     PYTHON_ARCHIVES,
+    PYTHON_CLIENT_EXECUTABLE,
     PYTHON_EXECUTABLE,
     PYTHON_FILES,
+    PYTHON_PATH,
     PYTHON_REQUIREMENTS,
+    SAVEPOINT_IGNORE_UNCLAIMED,
+    SAVEPOINT_PATH,
     SPARK_MASTER,
 )
 from firesteel.datastream.given_options import checked
@@ -97,10 +103,39 @@ def program_options(command: F) -> F:
         ),
         click.option("-pyexec", "--pyExecutable", "executable", help="Python interpreter of the workers."),
         click.option(
+            "-pyclientexec",
+            "--pyClientExecutable",
+            "client_executable",
+            help="Python interpreter of the program itself.",
+        ),
+        click.option(
+            "-pypath", "--pyPythonPath", "python_path", help="Directories on the workers to import from."
+        ),
+        click.option(
             "-py", "--python", "script", metavar="FILE", help="The program, if it is not the first argument."
         ),
         click.option("-pym", "--pyModule", "module", help="The program as a module."),
+        click.option(
+            "-s",
+            "--fromSavepoint",
+            "savepoint",
+            metavar="PATH",
+            help="Savepoint or retained checkpoint to start from.",
+        ),
+        click.option(
+            "-n",
+            "--allowNonRestoredState",
+            "allow_non_restored",
+            is_flag=True,
+            help="Drop state of operators that the program no longer has.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Go on from the newest checkpoint of an earlier run of the same job, if there is one.",
+        ),
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
+        click.option("--in-client-executable", is_flag=True, hidden=True),
         click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGUMENTS]..."),
     ]
     for decorate in reversed(decorators):
@@ -131,6 +166,11 @@ def options_of(
     requirements: str | None,
     archives: str | None,
     executable: str | None,
+    client_executable: str | None,
+    python_path: str | None,
+    savepoint: str | None,
+    allow_non_restored: bool,
+    resume: bool,
 ) -> dict[str, Any]:
     """The job options that the command line sets, checked; later ``-D`` win over earlier ones."""
     given: dict[str, Any] = {
@@ -140,6 +180,11 @@ def options_of(
         PYTHON_REQUIREMENTS.key: requirements,
         PYTHON_ARCHIVES.key: _listed(archives) or None,
         PYTHON_EXECUTABLE.key: executable,
+        PYTHON_CLIENT_EXECUTABLE.key: client_executable,
+        PYTHON_PATH.key: python_path,
+        SAVEPOINT_PATH.key: None if savepoint is None else absolute(savepoint),
+        SAVEPOINT_IGNORE_UNCLAIMED.key: allow_non_restored or None,
+        CHECKPOINTING_RESUME.key: resume or None,
     }
     options = {key: value for key, value in given.items() if value is not None}
     options.update(_definition(text) for text in definitions)

@@ -15,6 +15,7 @@ import click
 
 from firesteel import launch
 from firesteel.cli import detached
+from firesteel.cli.client_executable import switch_interpreter
 from firesteel.cli.program import Program
 from firesteel.cli.program_command import (
     OWN_ARGUMENTS,
@@ -25,6 +26,7 @@ from firesteel.cli.program_command import (
     program_options,
 )
 from firesteel.cli.tracebacks import format_error
+from firesteel.common.errors import JobCancelledError
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_client import MasterJobClient
 
@@ -52,11 +54,13 @@ def run(
     script: str | None,
     module: str | None,
     pyflink: bool,
+    in_client_executable: bool,
     arguments: tuple[str, ...],
     **settings: Any,
 ) -> None:
     """Run a program: a Python file, or a module with -pym."""
     options = options_of(**settings)
+    switch_interpreter(context, options, in_client_executable)
     program = program_of(script, module, pyflink, arguments, settings["python_files"])
     if is_detached:
         context.exit(_detach(context, program, log_file))
@@ -70,7 +74,7 @@ def run_program(program: Program, options: dict[str, Any], status_file: Path | N
     """Run the program and wait for all its jobs; returns the exit code."""
     jobs = Jobs(status_file)
     try:
-        with launch.observe_jobs(jobs), _termination_as_interrupt():
+        with launch.register_jobs(), launch.observe_jobs(jobs), _termination_as_interrupt():
             try:
                 program.run(options)
                 jobs.wait()
@@ -79,6 +83,9 @@ def run_program(program: Program, options: dict[str, Any], status_file: Path | N
     except KeyboardInterrupt as interrupt:
         click.echo("; ".join(jobs.cancelled()) or "interrupted", err=True)
         return getattr(interrupt, "exit_code", _INTERRUPTED)
+    except JobCancelledError as error:  # by somebody else: 'firesteel cancel'
+        click.echo("; ".join(jobs.cancelled()) or str(error), err=True)
+        return 1
     except BrokenPipeError:
         # Nobody reads what the job prints (firesteel run ... | head); Python must not complain when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

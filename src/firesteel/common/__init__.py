@@ -29,6 +29,7 @@ from firesteel.common.types import Row, RowKind
 from firesteel.common.watermark_strategy import (
     AssignerWithPeriodicWatermarksWrapper,
     TimestampAssigner,
+    Watermark,
     WatermarkGenerator,
     WatermarkOutput,
     WatermarkStrategy,
@@ -64,6 +65,7 @@ __all__ = [
     "TypeInformation",
     "TypeSerializer",
     "Types",
+    "Watermark",
     "WatermarkGenerator",
     "WatermarkOutput",
     "WatermarkStrategy",

@@ -10,15 +10,23 @@
     │   ├── InvalidFieldError               a field does not exist in the records of a stream
     │   ├── WrongArgumentError              an argument is not the kind of object the operation needs
     │   ├── InvalidOptionError              an option has an unknown key or a bad value
+    │   ├── StateNotSerializableError       a state value cannot be written to a checkpoint
     │   └── UnsupportedOperationError       the operation does not exist on this kind of stream
     ├── SetupError                        the machine or the session is not ready; fix the installation
     │   ├── JavaMissingError                no usable Java runtime
     │   ├── SparkSettingsError              the Spark session lacks a required setting
-    │   └── NotEnoughSlotsError             the job needs more slots than Spark has
+    │   ├── NotEnoughSlotsError             the job needs more slots than Spark has
+    │   └── StorageError                    a directory or file for checkpoints cannot be read or written
+    │       └── FileMissingError              a file that should be there is not
+    ├── StateError                        saved state cannot be used
+    │   ├── CorruptStateError               a checkpoint, savepoint or state file is damaged or cut off
+    │   ├── IncompatibleStateError          the state does not fit the program that wants to go on with it
+    │   └── NoSuchSnapshotError             there is no checkpoint or savepoint at a place
     └── JobExecutionError                 a job that had started did not succeed
         ├── UserCodeError                   a user function raised
         ├── TaskLostError                   a worker process or machine went away
         ├── JobCancelledError               somebody cancelled the job
+        ├── JobTakenOverError               another driver runs the job now
         └── DataLossError                   chunks arrived lost, repeated or out of order
 
 Messages are lower case and say what happened, where, what was expected, what came, and what to do.
@@ -33,19 +41,27 @@ import types
 from typing import Any
 
 __all__ = [
+    "CorruptStateError",
     "DataLossError",
+    "FileMissingError",
     "FiresteelError",
     "FunctionNotSerializableError",
+    "IncompatibleStateError",
     "InvalidFieldError",
     "InvalidKeyError",
     "InvalidOptionError",
     "JavaMissingError",
     "JobCancelledError",
     "JobExecutionError",
+    "JobTakenOverError",
+    "NoSuchSnapshotError",
     "NotEnoughSlotsError",
     "ProgramError",
     "SetupError",
     "SparkSettingsError",
+    "StateError",
+    "StateNotSerializableError",
+    "StorageError",
     "TaskLostError",
     "TypeMismatchError",
     "UnsupportedOperationError",
@@ -141,6 +157,10 @@ class InvalidOptionError(ProgramError, ValueError):
     """An option has an unknown key, or a value that cannot be understood."""
 
 
+class StateNotSerializableError(ProgramError, TypeError):
+    """A value in state, or something inside it, cannot be written to a checkpoint."""
+
+
 class UnsupportedOperationError(ProgramError):
     """The operation exists in Flink's model, but not on this object or not in this mode."""
 
@@ -166,6 +186,41 @@ class NotEnoughSlotsError(SetupError):
         if not message:
             message = f"not enough slots: the job needs {needed}, Spark has {available}"
         super().__init__(message)
+
+
+class StorageError(SetupError):
+    """A directory or file that checkpoints need cannot be read or written."""
+
+
+class FileMissingError(StorageError):
+    """A file that should be there is not."""
+
+
+class StateError(FiresteelError):
+    """Saved state cannot be used."""
+
+
+class CorruptStateError(StateError):
+    """A checkpoint, savepoint or state file is damaged, or was not written to its end.
+
+    >>> print(CorruptStateError("checksum does not match", file="chk-3/0-1-0-3", position=1024))
+    damaged state: chk-3/0-1-0-3, at byte 1024: checksum does not match
+    """
+
+    def __init__(self, reason: str, *, file: str = "", position: int | None = None) -> None:
+        self.reason = reason
+        self.file = file
+        self.position = position
+        where = f"{file or 'state kept in memory'}" + ("" if position is None else f", at byte {position}")
+        super().__init__(f"damaged state: {where}: {reason}")
+
+
+class IncompatibleStateError(StateError):
+    """Saved state does not fit the program that wants to go on with it."""
+
+
+class NoSuchSnapshotError(StateError):
+    """There is no checkpoint or savepoint at the place that was given."""
 
 
 class JobExecutionError(FiresteelError):
@@ -232,8 +287,20 @@ class JobCancelledError(JobExecutionError):
     """The job ended because it was cancelled."""
 
 
+class JobTakenOverError(JobExecutionError):
+    """Another driver has taken the job over; this one must stop."""
+
+
 class DataLossError(JobExecutionError):
     """The sequence numbers of a channel show lost, repeated or reordered chunks."""
+
+
+class CheckpointError(JobExecutionError):
+    """A checkpoint or savepoint could not be taken."""
+
+
+class StateRestoreError(ProgramError):
+    """State of a checkpoint or savepoint does not fit the program that should go on with it."""
 
 
 def short_repr(value: object, limit: int = 200) -> str:

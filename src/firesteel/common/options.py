@@ -64,6 +64,12 @@ PARALLELISM_DEFAULT = _optional(
     "parallelism.default", INTEGER, "Parallelism of operators that set none; unset: one for each processor."
 )
 PIPELINE_NAME = _optional("pipeline.name", STRING, "Name of the job, unless execute() gives one.")
+JOB_ID = _optional(
+    "pipeline.job-id",
+    STRING,
+    "Id of the job, 32 hexadecimal digits; unset: a new one for each run.",
+    "$internal.pipeline.job-id",
+)
 MAX_PARALLELISM = _required(
     "pipeline.max-parallelism",
     INTEGER,
@@ -227,6 +233,12 @@ CHECKPOINTING_AFTER_TASKS_FINISH = _required(
     "Whether checkpoints go on after some tasks have finished.",
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
 )
+CHECKPOINTING_RESUME = _required(
+    "execution.checkpointing.resume",
+    BOOLEAN,
+    False,
+    "Whether to go on from the newest checkpoint of the job with this id or name, if there is one.",
+)
 CHECKPOINTING_FILE_MERGING = _required(
     "execution.checkpointing.file-merging.enabled", BOOLEAN, False, _IGNORED + "few files are written anyway."
 )
@@ -319,7 +331,12 @@ PYTHON_FILES = _optional("python.files", PATH_LIST, "Python files, packages or a
 PYTHON_REQUIREMENTS = _optional("python.requirements", STRING, "requirements.txt to install on the workers.")
 PYTHON_ARCHIVES = _optional("python.archives", PATH_LIST, "Archives to unpack on the workers.")
 PYTHON_EXECUTABLE = _optional("python.executable", STRING, "Python interpreter of the workers.")
-PYTHON_CLIENT_EXECUTABLE = _optional("python.client.executable", STRING, "Python interpreter of the client.")
+PYTHON_CLIENT_EXECUTABLE = _optional(
+    "python.client.executable", STRING, "Python interpreter in which firesteel run starts the program."
+)
+PYTHON_PATH = _optional(
+    "python.pythonpath", STRING, "Directories on the workers to import from, separated as in PYTHONPATH."
+)
 PYTHON_EXECUTION_MODE = _optional(
     "python.execution-mode", STRING, _IGNORED + "operators and functions share one process."
 )

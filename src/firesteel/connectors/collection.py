@@ -25,6 +25,10 @@ class CollectionSource(Source):
         """One: a list has an order, and several readers would lose it."""
         return 1
 
+    def splits_of(self, subtask: int, parallelism: int) -> list[int]:
+        """The only split is a position in the list."""
+        return [0]
+
     def create_reader(self, context: SourceContext) -> SourceReader:
         """The reader of the only subtask."""
         return _CollectionReader(self.values, self.timestamps)
@@ -34,15 +38,22 @@ class _CollectionReader(SourceReader):
     def __init__(self, values: list[Any], timestamps: list[int | None] | None) -> None:
         self._values = values
         self._timestamps = timestamps
-        self._position = 0
-        self._end = len(values)
+        self._position = self._end = len(values)
+
+    def add_splits(self, splits: Sequence[int]) -> None:
+        """Begin at a position."""
+        (self._position,) = splits
 
     def poll(self, limit: int) -> Polled:
         """The next slice of the list."""
         start, stop = self._position, min(self._position + limit, self._end)
-        self._position = stop
+        self._position = max(start, stop)
         timestamps = None if self._timestamps is None else self._timestamps[start:stop]
         return Polled(self._values[start:stop], timestamps, ended=stop >= self._end)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[int]:
+        """The position, unless everything has been read."""
+        return [self._position] if self._position < len(self._values) else []
 
     def stop(self) -> None:
         """Leave out the rest."""

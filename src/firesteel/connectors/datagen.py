@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.connectors.rate_limit import Pacer, RateLimiterStrategy
 from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+
+#: Where a generator without a count ends: never, but a range needs an end, and len() of one a C number.
+_NO_END = 2**62
 
 
 class DataGeneratorSource(Source):
@@ -47,6 +53,12 @@ class DataGeneratorSource(Source):
         """The declared type of the values."""
         return self.type_info
 
+    def splits_of(self, subtask: int, parallelism: int) -> list[range]:
+        """A split is the indexes that a subtask has not emitted yet."""
+        end = _NO_END if self.count is None else self.count
+        indexes = range(subtask, end, parallelism)
+        return [indexes] if indexes else []
+
     def create_reader(self, context: SourceContext) -> SourceReader:
         """The reader of one subtask's indexes."""
         return _GeneratorReader(self, context)
@@ -58,57 +70,68 @@ class _GeneratorReader(SourceReader):
         self._generator = generator
         self._generate: Callable[[int], Any] = generator.map if hasattr(generator, "map") else generator
         self._context = context
-        self._step = context.parallelism
-        self._next = context.subtask
-        self._count = source.count
-        rate = source.rate_limiter_strategy.records_per_second
-        self._pacer = None if rate is None else _pacer_of(rate, context)
+        self._rate = source.rate_limiter_strategy.records_per_second
+        self._pacer: Pacer | None = None
+        self._splits: list[range] = []
+        self._stopped = False
 
     def open(self) -> None:
         """Open the generator, if it wants to be."""
         if hasattr(self._generator, "open"):
             self._generator.open(self._context)
 
+    def add_splits(self, splits: Sequence[range]) -> None:
+        """Emit these, too, each with its part of the rate, its records falling between those of the others."""
+        self._splits += splits
+        if self._rate is not None and self._splits:
+            first = self._splits[0]
+            shares = sum(1 / split.step for split in self._splits)
+            self._pacer = Pacer(self._rate * shares, offset=first.start % first.step / first.step)
+
     def poll(self, limit: int) -> Polled:
         """The records that are due, or as many as wanted when there is no rate."""
-        if self._remaining() == 0:
+        if self._stopped or not self._splits:
             return Polled([], ended=True)
         if self._pacer is None:
             values = self._take(limit)
-            return Polled(values, ended=self._remaining() == 0)
+            return Polled(values, ended=not self._splits)
         return self._paced(self._pacer, limit)
 
     def _paced(self, pacer: Pacer, limit: int) -> Polled:
         due = pacer.due(self._context.now())
         values = self._take(min(due, limit)) if due else []
         pacer.emitted(len(values))
-        remaining = self._remaining()
-        if remaining == 0:
+        if not self._splits:
             return Polled(values, ended=True)
+        remaining = sum(map(len, self._splits))
         return Polled(values, retry_at=0.0 if due > limit else pacer.next_time(remaining))
 
     def _take(self, limit: int) -> list[Any]:
-        end = self._next + limit * self._step
-        indexes = range(self._next, end if self._count is None else min(end, self._count), self._step)
+        if len(self._splits) == 1:
+            indexes: Iterable[int] = self._splits[0][:limit]
+            self._splits[0] = self._splits[0][limit:]
+        else:
+            indexes = self._merged(limit)
         values = [*map(self._generate, indexes)]
-        self._next += len(indexes) * self._step
+        self._splits = [split for split in self._splits if split]
         return values
 
-    def _remaining(self) -> int | None:
-        if self._count is None:
-            return None
-        return len(range(self._next, self._count, self._step))
+    def _merged(self, limit: int) -> list[int]:
+        """The next indexes of several splits, so that all of them advance alike."""
+        indexes = list(islice(heapq.merge(*self._splits), limit))
+        last = indexes[-1]
+        self._splits = [split[bisect_right(split, last) :] for split in self._splits]
+        return indexes
+
+    def snapshot_state(self, checkpoint_id: int) -> list[range]:
+        """The indexes that are left."""
+        return list(self._splits)
 
     def stop(self) -> None:
         """Leave out the rest."""
-        self._count = self._next
+        self._stopped = True
 
     def close(self) -> None:
         """Close the generator, if it wants to be."""
         if hasattr(self._generator, "close"):
             self._generator.close()
-
-
-def _pacer_of(rate: float, context: SourceContext) -> Pacer:
-    """The subtask's part of the rate, its records falling between those of the others."""
-    return Pacer(rate / context.parallelism, offset=context.subtask / context.parallelism)

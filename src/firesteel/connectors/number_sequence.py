@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+
 from firesteel.common.errors import ProgramError
 from firesteel.connectors.shares import share_of
 from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
@@ -26,21 +29,39 @@ class NumberSequenceSource(Source):
         share = share_of(self.end - self.start + 1, subtask, parallelism)
         return range(self.start + share.start, self.start + share.stop)
 
+    def splits_of(self, subtask: int, parallelism: int) -> list[range]:
+        """A split is a range of numbers."""
+        numbers = self.numbers_of(subtask, parallelism)
+        return [numbers] if numbers else []
+
     def create_reader(self, context: SourceContext) -> SourceReader:
         """The reader of one subtask's share."""
-        return _NumberReader(self.numbers_of(context.subtask, context.parallelism))
+        return _NumberReader()
 
 
 class _NumberReader(SourceReader):
-    def __init__(self, numbers: range) -> None:
-        self._rest = numbers
+    def __init__(self) -> None:
+        self._rest: deque[range] = deque()
+        self._stopped = False
+
+    def add_splits(self, splits: Sequence[range]) -> None:
+        """Emit these, too."""
+        self._rest.extend(splits)
 
     def poll(self, limit: int) -> Polled:
         """The next numbers."""
-        values = list(self._rest[:limit])
-        self._rest = self._rest[limit:]
+        if self._stopped or not self._rest:
+            return Polled([], ended=True)
+        values = list(self._rest[0][:limit])
+        self._rest[0] = self._rest[0][limit:]
+        if not self._rest[0]:
+            self._rest.popleft()
         return Polled(values, ended=not self._rest)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[range]:
+        """The numbers that are left."""
+        return list(self._rest)
 
     def stop(self) -> None:
         """Leave out the rest."""
-        self._rest = range(0)
+        self._stopped = True

@@ -1,11 +1,23 @@
-"""Where records go: Flink's `SinkFunction`, called for every record."""
+"""Where records go: Flink's `SinkFunction`, called for every record, and `Sink` with its writer and committer.
+
+A `Sink` is a picklable description. Each subtask asks it for a live `SinkWriter`, which writes records so that they
+cannot be seen yet, and at every checkpoint hands over what it wrote as *committables*: picklable objects that say how
+to make it seen. They are kept in the checkpoint; when it is complete, a `Committer` makes them seen. A sink without
+a committer writes for everybody to see, once its writer is flushed.
+"""
 
 from __future__ import annotations
 
+import enum
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.functions import Function
+from firesteel.contracts.state import OperatorStateStore
 
 
 class SinkFunction(Function):
@@ -36,3 +48,149 @@ class DiscardingSink(SinkFunction):
 
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         """Forget the record."""
+
+
+# Writers and committers -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a writer or committer knows about its place in the job.
+
+    ``now`` tells the time in seconds. ``restored_checkpoint_id`` is None at a first start. ``input_type`` is the
+    declared type of the records. ``checkpointing``: checkpoints will come. ``states`` hands out list states of the subtask, for writers that keep more than
+    `SinkWriter.snapshot_state` gives; names that begin with a null character are taken.
+    """
+
+    job_id: str
+    subtask: int
+    parallelism: int
+    attempt: int
+    now: Callable[[], float]
+    states: OperatorStateStore
+    restored_checkpoint_id: int | None = None
+    input_type: TypeInformation | None = None
+    checkpointing: bool = True
+
+
+class SinkWriter(ABC):
+    """Writes the records of one subtask; plain Python, called from the task's only thread."""
+
+    @abstractmethod
+    def write(self, value: Any, context: SinkFunction.Context) -> None:
+        """Write one record."""
+
+    def flush(self, end_of_input: bool) -> None:
+        """Write what is still held back. Comes before every checkpoint, and once at the end of the input."""
+
+    def prepare_commit(self) -> list[Any]:
+        """Hand over what was written since the last time, as committables; whatever happens, they can be committed.
+
+        Called at every checkpoint after `flush`, and without checkpoints once, at the end of the input.
+        """
+        return []
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """What a new writer needs to go on, as a list of picklable objects; after `prepare_commit`.
+
+        When the parallelism changes, they are dealt out anew. They are for `Sink.restore_writer`.
+        """
+        return []
+
+    def next_deadline(self) -> float:
+        """When `on_time` wants to be called, as told by ``SinkContext.now``; infinity for never."""
+        return math.inf
+
+    def on_time(self, now: float) -> None:
+        """The time that was asked for has come."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint will never be undone; what it holds for the committer has been committed."""
+
+    def close(self) -> None:
+        """Called once at the end, also when the job failed: release everything, make nothing seen."""
+
+
+class CommitOutcome(enum.Enum):
+    """What became of a request."""
+
+    COMMITTED = "committed"
+    ALREADY_COMMITTED = "already committed"
+    RETRY = "retry"
+    FAILED = "failed"
+
+
+class CommitRequest:
+    """A committable on its way to be seen. It counts as committed unless the committer says otherwise."""
+
+    __slots__ = ("_committable", "error", "outcome", "retries")
+
+    def __init__(self, committable: Any, retries: int = 0) -> None:
+        self._committable = committable
+        self.retries = retries
+        self.outcome = CommitOutcome.COMMITTED
+        self.error: Exception | None = None
+
+    def get_committable(self) -> Any:
+        """What to make seen."""
+        return self._committable
+
+    def get_number_of_retries(self) -> int:
+        """How often it was tried before."""
+        return self.retries
+
+    def signal_already_committed(self) -> None:
+        """It was committed before, by an attempt that could not say so."""
+        self.outcome = CommitOutcome.ALREADY_COMMITTED
+
+    def retry_later(self) -> None:
+        """It did not work, but it may work in a while."""
+        self.outcome = CommitOutcome.RETRY
+
+    def update_and_retry_later(self, committable: Any) -> None:
+        """A part of it worked: try later with what is left."""
+        self._committable = committable
+        self.outcome = CommitOutcome.RETRY
+
+    def signal_failed_with_known_reason(self, error: Exception) -> None:
+        """It will never work, and everybody knows why: what it stands for is given up, with a warning."""
+        self.outcome, self.error = CommitOutcome.FAILED, error
+
+    def signal_failed_with_unknown_reason(self, error: Exception) -> None:
+        """It failed, nobody knows why: fail the job."""
+        raise error
+
+
+class Committer(ABC):
+    """Makes seen what a writer has written; plain Python, called from the task's only thread."""
+
+    @abstractmethod
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Commit all requests, oldest first; use their methods for those that cannot be, or already are, committed.
+
+        The same committable may come again after a failure, so committing twice must do what committing once does.
+        """
+
+    def close(self) -> None:
+        """Called once at the end, also when the job failed."""
+
+
+class Sink(ABC):
+    """Description of an output; travels to the tasks by pickle."""
+
+    @abstractmethod
+    def create_writer(self, context: SinkContext) -> SinkWriter:
+        """The live writer of one subtask."""
+
+    def restore_writer(self, context: SinkContext, states: Sequence[Any]) -> SinkWriter:
+        """The live writer of a subtask that continues: ``states`` are from `SinkWriter.snapshot_state`."""
+        if states:
+            raise NotImplementedError(
+                f"the writers of {type(self).__name__} put state into checkpoints that nobody takes back; "
+                "it must have a method restore_writer"
+            )
+        return self.create_writer(context)
+
+    def create_committer(self, context: SinkContext) -> Committer | None:
+        """The live committer of one subtask; None when there is nothing to commit."""
+        return None

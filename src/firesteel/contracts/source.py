@@ -1,18 +1,29 @@
 """Where records come from: sources that are polled, and source functions that run in a thread of their own.
 
 A `Source` is a picklable description; each subtask asks it for a live `SourceReader` and polls that
-for whole batches. A `SourceFunction` is Flink's older form: its `run` blocks and calls ``ctx.collect``;
-the runtime runs it in a thread and polls what it collected.
+for whole batches. What there is to read is cut into *splits*: picklable objects that say where to read and how far
+the reader has come. Readers' splits are part of every checkpoint, and after a failure or with another parallelism
+they are dealt out to the readers anew. There are three kinds of sources:
+
+- `Source.create_enumerator` makes a `SplitEnumerator`: one object in the job master that finds splits while the job
+  runs and assigns them to readers;
+- `Source.splits_of` tells the splits of every subtask in advance;
+- a source with neither has readers that find their own work; after a failure they begin again.
+
+A `SourceFunction` is Flink's older form: its `run` blocks and calls ``ctx.collect``; the runtime runs it in a
+thread and polls what it collected.
 """
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.common.watermark_strategy import Watermark
 from firesteel.contracts.functions import Function
 
 
@@ -23,18 +34,26 @@ class Boundedness(enum.Enum):
     CONTINUOUS_UNBOUNDED = "continuous_unbounded"
 
 
+def _nobody_listens(*_: Any) -> None:
+    """What readers of a source without an enumerator call in vain."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceContext:
     """What a reader knows about its place in the job.
 
     ``now`` tells the time in seconds (a float); it is the simulator's clock in tests. ``wake`` may be
-    called from any thread to have the reader polled again before the time it asked for.
+    called from any thread to have the reader polled again before the time it asked for. ``request_split`` and
+    ``send_event`` are the way to the enumerator; they may be called in ``open``, ``poll`` and later, by the task's
+    thread only.
     """
 
     subtask: int
     parallelism: int
     now: Callable[[], float]
     wake: Callable[[], None]
+    request_split: Callable[[], None] = _nobody_listens
+    send_event: Callable[[Any], None] = _nobody_listens
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +92,34 @@ class SourceReader(ABC):
     def poll(self, limit: int) -> Polled:
         """Up to ``limit`` records that are there now. Must not block for more than a few milliseconds."""
 
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Read these, too. Comes after ``open``; also with the splits of a checkpoint, each at its position."""
+        raise NotImplementedError(f"{type(self).__name__} takes no splits; it must have a method add_splits")
+
+    def notify_no_more_splits(self) -> None:
+        """No others will come: when all have been read, the input has ended."""
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """The splits that are not read to their end, with the positions up to which polls have given records.
+
+        They go into the checkpoint. The reader goes on, so it must hand out copies of what it will change.
+        """
+        return []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """What was read before the checkpoint will never be asked for again."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up."""
+
+    def handle_source_event(self, event: Any) -> None:
+        """The enumerator has something to say."""
+
     def stop(self) -> None:
-        """No more records are wanted: end as if the input had ended (poll answers ``ended`` soon)."""
+        """No more records are wanted: end as if the input had ended (poll answers ``ended`` soon).
+
+        Checkpoints may still come: what was not read stays part of them.
+        """
 
     def close(self) -> None:
         """Called once after the last poll, also when the job failed or was cancelled."""
@@ -95,13 +140,122 @@ class Source(ABC):
 
     @abstractmethod
     def create_reader(self, context: SourceContext) -> SourceReader:
-        """The live reader of one subtask."""
+        """The live reader of one subtask; without splits, unless they never change hands."""
+
+    def splits_of(self, subtask: int, parallelism: int) -> Sequence[Any] | None:
+        """The splits that a subtask begins with, for a source that knows all of them in advance; None for others.
+
+        Only at a first start: a job that continues has the splits of its checkpoint, whatever is asked for here.
+        """
+        return None
+
+    @property
+    def has_enumerator(self) -> bool:
+        """Whether splits are found and assigned by an enumerator in the job master."""
+        return type(self).create_enumerator is not Source.create_enumerator
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        """The live enumerator of a job that starts."""
+        raise NotImplementedError(f"{type(self).__name__} has no enumerator")
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        """The live enumerator of a job that continues; ``state`` is what `SplitEnumerator.snapshot_state` gave."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has an enumerator that cannot go on from a checkpoint; "
+            "it must have a method restore_enumerator"
+        )
+
+
+class SplitEnumeratorContext(ABC):
+    """What an enumerator may ask and do. All calls come from, and go to, one thread."""
+
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """How many readers there are, or will be."""
+
+    @abstractmethod
+    def registered_readers(self) -> list[int]:
+        """The subtasks whose readers have begun."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Time in seconds; the simulator's clock in tests."""
+
+    @abstractmethod
+    def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
+        """Hand splits to readers, by subtask. From now on they belong to the readers' checkpoints."""
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        """Hand one split to one reader."""
+        self.assign_splits({subtask: [split]})
+
+    @abstractmethod
+    def signal_no_more_splits(self, subtask: int) -> None:
+        """Tell a reader that it has got all its splits."""
+
+    @abstractmethod
+    def send_event_to_source_reader(self, subtask: int, event: Any) -> None:
+        """Send any picklable object to a reader."""
+
+    @abstractmethod
+    def call_async(
+        self,
+        callable: Callable[[], Any],
+        handler: Callable[[Any, Exception | None], None],
+        initial_delay: float = 0.0,
+        interval: float | None = None,
+    ) -> None:
+        """Call something slow in another thread, then ``handler(result, error)`` in the enumerator's own.
+
+        After ``initial_delay`` seconds, and with an ``interval`` again and again, the next time an interval after
+        the handler has returned. An error that a handler raises fails the job.
+        """
+
+
+class SplitEnumerator(ABC):
+    """Finds what there is to read and says which reader reads it; lives in the job master, one per source.
+
+    Plain Python, called from one thread. A split belongs to the enumerator's checkpoints until it is assigned, and
+    to its reader's from then on.
+    """
+
+    def start(self) -> None:
+        """Called once, before anything else; the place for `SplitEnumeratorContext.call_async`."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask: int) -> None:
+        """A reader has nothing left to read."""
+
+    def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
+        """A reader failed alone, with splits that no checkpoint knows to be its own: assign them again."""
+        raise NotImplementedError(f"{type(self).__name__} takes no splits back")
+
+    def add_reader(self, subtask: int) -> None:
+        """A reader has begun; it has the splits of its checkpoint and asks for no others yet."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """All that is needed to go on, as a picklable object: at least the splits not yet assigned."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint, and with it every earlier one, will never be undone."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up."""
+
+    def handle_source_event(self, subtask: int, event: Any) -> None:
+        """A reader has something to say."""
+
+    def close(self) -> None:
+        """Called once at the end, also when the job failed."""
 
 
 class SourceFunction(Function):
     """A source written as a loop: ``run`` collects until it is done or cancelled.
 
     Not parallel: it always runs as one subtask. Subclass `ParallelSourceFunction` for one copy per subtask.
+    It continues where it was after a failure when it is also a `CheckpointedFunction` or `ListCheckpointed` and
+    does its work under the checkpoint lock; `CheckpointListener` tells it how checkpoints end.
     """
 
     class SourceContext(ABC):
@@ -116,8 +270,8 @@ class SourceFunction(Function):
             """Emit a record with an event time in milliseconds."""
 
         @abstractmethod
-        def emit_watermark(self, watermark: int) -> None:
-            """Declare that no record at or before ``watermark`` follows."""
+        def emit_watermark(self, watermark: int | Watermark) -> None:
+            """Declare that no record at or before ``watermark`` follows; a timestamp, or a `Watermark` of one."""
 
         @abstractmethod
         def mark_as_temporarily_idle(self) -> None:
@@ -126,6 +280,14 @@ class SourceFunction(Function):
         @abstractmethod
         def is_running(self) -> bool:
             """False once the job wants this source to end."""
+
+        @abstractmethod
+        def get_checkpoint_lock(self) -> AbstractContextManager[Any]:
+            """Hold it (``with ctx.get_checkpoint_lock():``) while collecting a record and advancing the position.
+
+            No checkpoint is taken meanwhile, so that the positions in a checkpoint and the records before it agree.
+            It may be taken again by the thread that holds it.
+            """
 
     bounded = False
 

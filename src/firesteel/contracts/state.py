@@ -181,7 +181,15 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """Broadcast state of that name."""
+        """Broadcast state of that name: a map that is the same in every subtask."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of the subtask; when the parallelism changes the elements of all lists are dealt out evenly."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of the subtask; after a restart every subtask gets the elements of all lists, and picks its own."""
 
 
 # Descriptors ----------------------------------------------------------------------------------------
@@ -196,6 +204,9 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self._version = 0
+        self._migrate: Callable[[Any, int], Any] | None = None
+        self._old_names: tuple[str, ...] = ()
 
     def get_name(self) -> str:
         """The name."""
@@ -209,6 +220,39 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
         """When values expire; None for never."""
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
+
+    # Evolution: a job goes on from a savepoint that an older version of the program has written.
+
+    def set_version(self, version: int, migrate: Callable[[Any, int], Any] | None = None) -> None:
+        """Say which version the values of this state are; 0 when nothing is said.
+
+        ``migrate(value, version)`` converts a value that was saved with another version, once, when the state is
+        restored: the value of a value state, each element of a list, each value of a map, what a reducing state has
+        reduced, the accumulator of an aggregating state. The type of the state may change with the version.
+
+        >>> descriptor = ValueStateDescriptor("price", Types.DOUBLE())
+        >>> descriptor.set_version(1, lambda cents, version: cents / 100)
+        """
+        if version < 0:
+            raise ProgramError(f"the version of {self!r} must not be negative, got {version}")
+        self._version = version
+        self._migrate = migrate
+
+    def get_version(self) -> int:
+        """The version of the values."""
+        return self._version
+
+    def get_migration(self) -> Callable[[Any, int], Any] | None:
+        """What converts values of other versions."""
+        return self._migrate
+
+    def renamed_from(self, *old_names: str) -> None:
+        """Names that the state had before: what was saved under one of them is restored into this one."""
+        self._old_names = (*self._old_names, *old_names)
+
+    def get_old_names(self) -> tuple[str, ...]:
+        """Names that the state had before."""
+        return self._old_names
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -11,16 +11,15 @@ from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError
 from firesteel.common.execution_config import ExecutionConfig
-from firesteel.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from firesteel.common.restart_strategy import RestartStrategyConfiguration
 from firesteel.common.time import Duration
 from firesteel.datastream.checkpoint_config import CheckpointConfig
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.execution_mode import RuntimeExecutionMode
 from firesteel.datastream.given_options import checked, client_options
-from firesteel.datastream.not_yet import not_yet
 from firesteel.datastream.operator_settings import check_parallelism
 from firesteel.datastream.slot_sharing_group import SlotSharingGroup
-from firesteel.datastream.state_backend import HashMapStateBackend, StateBackend
+from firesteel.datastream.state_backend import CustomStateBackend, StateBackend
 from firesteel.datastream.time_characteristic import TimeCharacteristic
 from firesteel.datastream.user_functions import wrong_argument
 
@@ -151,8 +150,11 @@ class EnvironmentSettings:
         return self._checkpoint_config
 
     def enable_checkpointing(self: E, interval: int, mode: CheckpointingMode | None = None) -> E:
-        """Take checkpoints."""
-        raise not_yet("enable_checkpointing()", "checkpoints are")
+        """Take a checkpoint every ``interval`` milliseconds; failed jobs then start again from the newest one."""
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
 
     def get_checkpoint_interval(self) -> int:
         """Milliseconds between checkpoints; -1 for no checkpoints."""
@@ -269,11 +271,14 @@ class EnvironmentSettings:
         """Choose where state lives."""
         if not isinstance(state_backend, StateBackend):
             raise wrong_argument("set_state_backend()", "a StateBackend", state_backend)
-        if not isinstance(state_backend, HashMapStateBackend):
-            raise not_yet(
-                f"set_state_backend({type(state_backend).__name__})", "state backends other than hashmap are"
+        if isinstance(state_backend, CustomStateBackend):
+            raise wrong_argument(
+                "set_state_backend()",
+                "a HashMapStateBackend or an EmbeddedRocksDBStateBackend",
+                state_backend,
+                "backends written in Java cannot keep Python state",
             )
-        self._set(options.STATE_BACKEND, "hashmap")
+        self._configuration.add_all(state_backend.to_configuration())
         self._state_backend = state_backend
         return self
 
@@ -283,12 +288,10 @@ class EnvironmentSettings:
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Choose when a failed job starts again."""
-        harmless = (
-            RestartStrategies.NoRestartStrategyConfiguration,
-            RestartStrategies.FallbackRestartStrategyConfiguration,
-        )
-        if not isinstance(restart_strategy_configuration, harmless):
-            raise not_yet("set_restart_strategy()", "restarting failed jobs is")
+        if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
+            raise wrong_argument(
+                "set_restart_strategy()", "one of RestartStrategies", restart_strategy_configuration
+            )
         self._config.set_restart_strategy(restart_strategy_configuration)
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:

@@ -15,6 +15,13 @@ from firesteel.common.accumulators import (
     LongMaximum,
     LongMinimum,
 )
+from firesteel.contracts.checkpointing import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    ListCheckpointed,
+)
 from firesteel.contracts.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -46,6 +53,12 @@ from firesteel.contracts.functions import (
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.contracts.sink import DiscardingSink, SinkFunction
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
+from firesteel.contracts.two_phase_commit import TwoPhaseCommitSinkFunction
+from firesteel.contracts.write_ahead import (
+    CheckpointCommitter,
+    FileCheckpointCommitter,
+    GenericWriteAheadSink,
+)
 
 __all__ = [
     "Accumulator",
@@ -57,6 +70,9 @@ __all__ = [
     "AverageAccumulator",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "CheckpointCommitter",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",
@@ -65,10 +81,14 @@ __all__ = [
     "DoubleCounter",
     "DoubleMaximum",
     "DoubleMinimum",
+    "FileCheckpointCommitter",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
+    "GenericWriteAheadSink",
     "Histogram",
     "IntCounter",
     "IntMaximum",
@@ -80,6 +100,7 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStateStore",
     "ListAccumulator",
+    "ListCheckpointed",
     "LongCounter",
     "LongMaximum",
     "LongMinimum",
@@ -94,5 +115,6 @@ __all__ = [
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "TwoPhaseCommitSinkFunction",
     "WindowFunction",
 ]

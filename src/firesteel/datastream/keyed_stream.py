@@ -20,29 +20,25 @@ from firesteel.contracts.functions import (
 )
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
-from firesteel.contracts.sink import SinkFunction
-from firesteel.contracts.window_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from firesteel.contracts.windows import WindowAssigner
-from firesteel.datastream.data_stream_sink import DataStreamSink
 from firesteel.datastream.fields import resolve
 from firesteel.datastream.key_selectors import Key, KeyLike
 from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
 from firesteel.datastream.slot_sharing_group import SlotSharingGroup
 from firesteel.datastream.stream import DataStream, Origin, declared_type
-from firesteel.datastream.time_windows import time_windows
 from firesteel.datastream.user_functions import (
     ship_callable,
     ship_function,
     ship_plain_callable,
     wrong_argument,
 )
+from firesteel.datastream.window_shortcuts import count_windows, time_windows
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import KeyGroups
 from firesteel.plan.operator_specs import (
     MapSpec,
     ProcessSpec,
     ReduceSpec,
-    SinkSpec,
     WithStateKind,
     WithStateSpec,
 )
@@ -223,11 +219,7 @@ class KeyedStream(DataStream):
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """The stream divided by keys and windows of so many records, one after the other or every ``slide``."""
-        from firesteel.datastream.windowed_stream import WindowedStream
-
-        if slide == 0:
-            return WindowedStream(self, CountTumblingWindowAssigner(size))
-        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
+        return self.window(count_windows(size, slide))
 
     def time_window(self, size: AnyLength, slide: AnyLength | None = None) -> WindowedStream:
         """The stream divided by keys and time windows, tumbling or sliding; as in Java, and not in PyFlink.
@@ -237,11 +229,6 @@ class KeyedStream(DataStream):
         return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
     # Ends -------------------------------------------------------------------------------------------
-
-    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Hand every record to a `SinkFunction`, which may keep state per key."""
-        spec = SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction))
-        return self._add_sink("Unnamed", spec, key_selectors=self._key_selectors())
 
     def _collected(self) -> DataStream:
         """Pairs of key and record: what a KeyedStream collects, as in PyFlink."""

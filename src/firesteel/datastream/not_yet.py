@@ -18,19 +18,11 @@ def not_yet(what: str, feature: str) -> NotImplementedError:
 
 def refuse_unsupported_options(configuration: Configuration) -> None:
     """Refuse options that ask for features that are not there yet."""
-    interval = configuration.get(options.CHECKPOINTING_INTERVAL)
-    if interval is not None and interval.to_millis() > 0:
-        raise not_yet(f"option '{options.CHECKPOINTING_INTERVAL.key}'", "checkpoints are")
-    if configuration.get(options.SAVEPOINT_PATH):
-        raise not_yet(f"option '{options.SAVEPOINT_PATH.key}'", "starting from a savepoint is")
-    if configuration.get(options.STATE_BACKEND).lower() not in ("hashmap", "jobmanager", "filesystem"):
-        raise not_yet(f"option '{options.STATE_BACKEND.key}'", "state backends other than hashmap are")
+    if configuration.get(options.CHECKPOINTING_UNALIGNED):
+        raise not_yet(f"option '{options.CHECKPOINTING_UNALIGNED.key}'", "barriers that overtake records are")
     if configuration.get(options.PYTHON_PROFILE):
         raise not_yet(f"option '{options.PYTHON_PROFILE.key}'", "profiling is")
     if configuration.get(options.LATENCY_INTERVAL).to_millis() > 0:
         raise not_yet(f"option '{options.LATENCY_INTERVAL.key}'", "latency markers are")
     if configuration.get(options.PIPELINE_CLASSPATHS):
         raise not_yet(f"option '{options.PIPELINE_CLASSPATHS.key}'", "class paths are (jar files are)")
-    strategy = configuration.get(options.RESTART_STRATEGY)
-    if strategy not in (None, "none", "off", "disable"):
-        raise not_yet(f"option '{options.RESTART_STRATEGY.key}'", "restarting failed jobs is")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC
 from enum import Enum
 
+from firesteel.common import options
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, short_repr
 
 __all__ = [
@@ -28,9 +30,17 @@ class PredefinedOptions(Enum):
 class StateBackend(ABC):  # noqa: B024 - a marker, as in Flink
     """Base of the backends."""
 
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        raise ProgramError(f"{type(self).__name__} is not a backend that Firesteel has")
+
 
 class HashMapStateBackend(StateBackend):
     """Live objects in the task's memory: the fastest, and as large as memory."""
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        return Configuration().set(options.STATE_BACKEND, "hashmap")
 
     def __str__(self) -> str:
         return "HashMapStateBackend"
@@ -53,6 +63,13 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._predefined_options = PredefinedOptions.DEFAULT
         self._options_factory: str | None = None
         self._transfer_threads = 4
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        chosen = Configuration().set(options.STATE_BACKEND, "rocksdb")
+        if self._incremental:
+            chosen.set(options.CHECKPOINTING_INCREMENTAL, True)
+        return chosen
 
     def set_db_storage_paths(self, *paths: str) -> None:
         """Directories for the state; none for the task's temporary directory."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from firesteel.common.errors import ProgramError, UnsupportedOperationError
 from firesteel.common.execution_config import ExecutionConfig
+from firesteel.common.time import AnyLength
 from firesteel.common.typeinfo import PickledBytesTypeInfo, TupleTypeInfo, TypeInformation, Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.functions import (
@@ -28,9 +29,10 @@ from firesteel.contracts.functions import (
     ProcessFunction,
 )
 from firesteel.contracts.output_tag import OutputTag
-from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.sink import Sink, SinkFunction
 from firesteel.contracts.state import MapStateDescriptor
 from firesteel.contracts.windows import WindowAssigner
+from firesteel.contracts.write_ahead import GenericWriteAheadSink
 from firesteel.datastream.closeable_iterator import CloseableIterator
 from firesteel.datastream.data_stream_sink import DataStreamSink
 from firesteel.datastream.fields import getter, resolve
@@ -38,6 +40,7 @@ from firesteel.datastream.key_selectors import KeyLike, key_of
 from firesteel.datastream.not_yet import not_yet
 from firesteel.datastream.operator_settings import OperatorSettings
 from firesteel.datastream.user_functions import ship_callable, ship_function, ship_strategy, wrong_argument
+from firesteel.datastream.window_shortcuts import count_windows, time_windows
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import (
     Auto,
@@ -60,6 +63,7 @@ from firesteel.plan.operator_specs import (
     ProcessSpec,
     SinkSpec,
     TimestampsSpec,
+    WriterSinkSpec,
 )
 from firesteel.plan.shipped import Shipped
 
@@ -414,21 +418,42 @@ class DataStream(OperatorSettings):
 
         return AllWindowedStream(self, window_assigner)
 
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """The stream divided by windows of so many records, without keys; as in Java, and not in PyFlink."""
+        return self.window_all(count_windows(size, slide))
+
+    def time_window_all(self, size: AnyLength, slide: AnyLength | None = None) -> AllWindowedStream:
+        """The stream divided by time windows, tumbling or sliding, without keys; as in Java, and not in PyFlink.
+
+        By processing time when that is the environment's time characteristic, otherwise by event time.
+        """
+        return self.window_all(time_windows(self._env.get_stream_time_characteristic(), size, slide))
+
     def cache(self) -> DataStream:
         """Keep the records for later jobs of the same program."""
         raise not_yet("cache()", "keeping results between jobs is")
 
     # Ends -------------------------------------------------------------------------------------------
 
-    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Hand every record to a `SinkFunction`."""
-        return self._add_sink("Unnamed", SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction)))
+    def add_sink(self, sink_func: SinkFunction | GenericWriteAheadSink) -> DataStreamSink:
+        """Hand every record to a `SinkFunction`, also one with transactions, or to a `GenericWriteAheadSink`."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        spec = SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction, GenericWriteAheadSink))
+        return self._add_sink("Unnamed", spec, key_selectors=self._key_selectors())
 
-    def sink_to(self, sink: Any) -> DataStreamSink:
-        """Write the stream with a sink of the connectors."""
-        if isinstance(sink, SinkFunction):
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the stream with a `Sink`: writers, and committers for what they wrote."""
+        from firesteel.datastream.connectors.base import SupportsPreprocessing
+
+        if isinstance(sink, SinkFunction | GenericWriteAheadSink):
             return self.add_sink(sink)
-        raise not_yet(f"sink_to({type(sink).__name__})", "sinks with writers and committers are")
+        if not isinstance(sink, Sink):
+            raise wrong_argument("sink_to()", "a Sink", sink)
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        stream: DataStream = self if transformer is None else transformer.apply(self)
+        spec = WriterSinkSpec(Shipped.of(sink, "sink_to()"), stream._type)
+        return stream._add_sink("Writer", spec)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print every record to the standard output of whoever started the job."""

@@ -24,6 +24,8 @@ from firesteel.plan.operator_specs import OperatorSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
 
 if TYPE_CHECKING:
+    from firesteel.connectors.files.formats import StreamFormat
+    from firesteel.connectors.files.source import FileProcessingMode
     from firesteel.connectors.rate_limit import RateLimiterStrategy
     from firesteel.jobmaster.job_client import MasterJobClient
 
@@ -127,9 +129,16 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         bounded = source.boundedness is Boundedness.BOUNDED
         shipped = Shipped.of(source, "from_source()")
         declared = declared_type("from_source()", type_info)
-        if watermark_strategy == WatermarkStrategy.no_watermarks():
-            return self._add_source(source_name, shipped, declared, bounded, source.max_subtasks)
-        return self._add_source(source_name, shipped, declared, bounded, source.max_subtasks, strategy)
+        own_times = watermark_strategy == WatermarkStrategy.no_watermarks()
+        return self._add_source(
+            source_name,
+            shipped,
+            declared,
+            bounded,
+            source.max_subtasks,
+            None if own_times else strategy,
+            source.has_enumerator,
+        )
 
     def add_source(
         self,
@@ -181,6 +190,35 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source = TextFileSource(file_path, charset_name)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
 
+    def read_file(
+        self,
+        file_input_format: StreamFormat,
+        file_path: str,
+        watch_type: FileProcessingMode | None = None,
+        interval: int = -1,
+    ) -> DataStream:
+        """A stream of the records of a file, or of the files of a directory; not in PyFlink, named as in Java.
+
+        ``PROCESS_ONCE``, the default, reads what is there. ``PROCESS_CONTINUOUSLY`` looks again every ``interval``
+        milliseconds: new files are read, and those whose modification time has changed are read again as a whole.
+        """
+        from firesteel.connectors.files.formats import StreamFormat
+        from firesteel.connectors.files.paths import local_path
+        from firesteel.connectors.files.source import FileProcessingMode, FileSource
+
+        if not isinstance(file_input_format, StreamFormat):
+            remedy = "for example StreamFormat.text_line_format()"
+            raise wrong_argument("read_file()", "a StreamFormat", file_input_format, remedy)
+        continuously = watch_type is FileProcessingMode.PROCESS_CONTINUOUSLY
+        if continuously and interval < 1:
+            raise ProgramError(
+                f"read_file() needs an interval of at least 1 ms to look again, got {interval}"
+            )
+        path = local_path(file_path, "files")
+        seconds = interval / 1000 if continuously else None
+        source = FileSource(file_input_format, (path,), seconds, rereads=True)
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "File Source")
+
     def socket_text_stream(
         self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0
     ) -> DataStream:
@@ -202,8 +240,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         bounded: bool,
         max_subtasks: int | None,
         strategy: Shipped | None = None,
+        enumerated: bool = False,
     ) -> DataStream:
-        spec = SourceSpec(shipped, bounded, max_subtasks, strategy)
+        spec = SourceSpec(shipped, bounded, max_subtasks, strategy, enumerated)
         settings: dict[str, Any] = {"output_type": type_info}
         if max_subtasks == 1:
             settings.update(parallelism=1, fixed_parallelism=True)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from firesteel.graph.stream_graph import Node
-from firesteel.plan.operator_specs import CollectSpec, OperatorSpec, PrintSpec, SinkSpec, SourceSpec
+from firesteel.plan.operator_specs import (
+    CollectSpec,
+    OperatorSpec,
+    PrintSpec,
+    SinkSpec,
+    SourceSpec,
+    WriterSinkSpec,
+)
 
-SINKS = (SinkSpec, PrintSpec, CollectSpec)
+SINKS = (SinkSpec, WriterSinkSpec, PrintSpec, CollectSpec)
 
 
 def is_source(spec: OperatorSpec) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from firesteel.jobmaster.collect_buffer import CollectBuffer
 from firesteel.jobmaster.console import CONSOLE
 from firesteel.jobmaster.control_server import CollectorLostError, ControlServer
-from firesteel.jobmaster.job_lifecycle import (
+from firesteel.jobmaster.events import (
     AttemptEnded,
     Event,
     MasterFailed,

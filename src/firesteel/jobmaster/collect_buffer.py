@@ -19,10 +19,9 @@ class CollectBuffer:
     """A bounded queue of blobs that ends when the job ends."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
         self._blobs: SimpleQueue[bytes | None] = SimpleQueue()  # None: the end
-        self._room: SimpleQueue[None] = SimpleQueue()
-        for _ in range(capacity):
-            self._room.put(None)
+        self._room = _permissions(capacity)
         self._bounded = True
         self._discarding = False
         self._error: BaseException | None = None
@@ -40,6 +39,12 @@ class CollectBuffer:
         """The producers are about to end: what they still hold is little, take it in."""
         self._bounded = False
         self._room.put(None)
+
+    def bound_again(self) -> None:
+        """New producers are about to begin."""
+        if not self._bounded:
+            self._room = _permissions(max(1, self._capacity - self._blobs.qsize()))
+            self._bounded = True
 
     def end(self, error: BaseException | None) -> None:
         """Nothing more will come; after what is here the consumer gets ``error``, if there is one."""
@@ -60,3 +65,10 @@ class CollectBuffer:
         self._blobs.put(None)  # for whoever asks again
         if self._error is not None:
             raise self._error.with_traceback(None)
+
+
+def _permissions(count: int) -> SimpleQueue[None]:
+    room: SimpleQueue[None] = SimpleQueue()
+    for _ in range(count):
+        room.put(None)
+    return room

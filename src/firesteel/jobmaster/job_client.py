@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from firesteel.checkpoint.storage import absolute
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.errors import FiresteelError
 from firesteel.common.job_client import JobClient
@@ -64,14 +65,18 @@ class MasterJobClient(JobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Savepoints do not exist yet."""
-        raise NotImplementedError(
-            "savepoints do not exist yet; stop() ends the sources and lets the job finish"
-        )
+        """Take a savepoint and end the job with it; the future holds its path when the job has ended.
+
+        With ``advance_to_end_of_event_time`` everything in flight is processed first, and all windows and timers
+        fire, as at the end of the input. When the savepoint fails, the future holds the error and the job goes on.
+        """
+        directory = None if savepoint_directory is None else absolute(savepoint_directory)
+        return CompletableFuture(self._master.stop_with_savepoint(advance_to_end_of_event_time, directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Savepoints do not exist yet."""
-        raise NotImplementedError("savepoints do not exist yet")
+        """Take a savepoint below a directory, or where it is configured; the job goes on. Holds its path."""
+        directory = None if savepoint_directory is None else absolute(savepoint_directory)
+        return CompletableFuture(self._master.trigger_savepoint(directory))
 
     def is_over(self) -> bool:
         """Whether the job has ended, in whatever way."""

@@ -9,10 +9,20 @@ How a job goes, with the instructions that carry it::
 
     a first failure, or CancelRequested:
       SendToTasks(CancelTask), SetTimer(GRACE) ─ all have answered, or time is over ─> KillAttempt
-      AttemptEnded, last words of the tasks read ────────────────────────────────────> CompleteJob
+      AttemptEnded, last words of the tasks read ────────────────────────────────────> the attempt is over
 
-The first failure is the job's error; what follows from it (other tasks losing their peers, the engine
+    a failed attempt is over:
+      the restart policy allows another one ─> AnnounceRestart, SetTimer(RESTART)
+      TimerElapsed(RESTART) ────────────────> FindRestore ─ RestoreFound ─> StartAttempt
+      it does not, or no restart can help ──> CompleteJob(FAILED)
+
+The first failure is the attempt's error; what follows from it (other tasks losing their peers, the engine
 reporting an aborted job) is not. Events of another attempt than the current one are ignored.
+
+No restart helps when the program itself is wrong (`ProgramError`), saved state does not fit it or cannot be read any
+more (`IncompatibleStateError`, `NoSuchSnapshotError`), another driver runs the job now (`JobTakenOverError`), the
+master cannot go on (`MasterFailed`), or the engine is not ready for a job that has never run (`SetupError`; but storage that fails may come back): a person
+is waiting for an answer then. For a job that has run, missing slots may come back.
 """
 
 from __future__ import annotations
@@ -21,12 +31,53 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from firesteel.common.errors import JobCancelledError, JobExecutionError, TaskLostError
+from firesteel.common.errors import (
+    CorruptStateError,
+    FileMissingError,
+    IncompatibleStateError,
+    JobCancelledError,
+    JobExecutionError,
+    JobTakenOverError,
+    NoSuchSnapshotError,
+    ProgramError,
+    SetupError,
+    StorageError,
+    TaskLostError,
+)
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.events import (
+    AttemptEnded,
+    AttemptFailed,
+    CancelRequested,
+    LifecycleEvent,
+    MasterFailed,
+    Origin,
+    RestoreFound,
+    RestoreNotFound,
+    StopRequested,
+    Submitted,
+    TaskConnected,
+    TaskDisconnected,
+    TaskSaid,
+    Timer,
+    TimerElapsed,
+)
+from firesteel.jobmaster.instructions import (
+    AnnounceRestart,
+    ChangeStatus,
+    CompleteJob,
+    FindRestore,
+    Instruction,
+    KillAttempt,
+    SendToTasks,
+    SetTimer,
+    StartAttempt,
+)
+from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
+from firesteel.jobmaster.start_point import StartPoint
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
     CancelTask,
-    MasterMessage,
     StopSources,
     TaskCancelled,
     TaskFailed,
@@ -38,161 +89,12 @@ from firesteel.plan.messages import (
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.task_failure import to_exception
 
-#: How long the engine may take to end a killed attempt before the job is declared over without it.
+#: How long the engine may take to end a killed attempt before the job goes on without it.
 KILL_SECONDS = 15.0
 #: How long the last words of connected tasks are awaited after the engine has ended the attempt.
 DRAIN_SECONDS = 3.0
 
-
-# Events -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who says something: a task of an attempt; ``connection`` tells a task from its repetition."""
-
-    attempt: int
-    task: TaskId
-    connection: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """The job may start."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskConnected:
-    """A task can be reached. A ``remote`` one says by disconnecting that it has gone."""
-
-    origin: Origin
-    host: str = ""
-    pid: int = 0
-    remote: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSaid:
-    """A message of a task about its life."""
-
-    origin: Origin
-    message: TaskMessage
-
-
-@dataclass(frozen=True, slots=True)
-class TaskDisconnected:
-    """The connection of a remote task has ended, in order or not; everything it said came before."""
-
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
-    """The engine has ended the attempt, or could not start it."""
-
-    attempt: int
-    error: BaseException | None
-
-
-@dataclass(frozen=True, slots=True)
-class MasterFailed:
-    """The job master itself cannot go on with the job."""
-
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """Somebody wants the job to end now."""
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    """Somebody wants the sources to end and everything in flight to be processed."""
-
-
-class Timer(enum.Enum):
-    """What a timer is for."""
-
-    GRACE = "tasks may close"
-    KILL = "the engine may end the attempt"
-    DRAIN = "the last words of tasks may arrive"
-
-
-@dataclass(frozen=True, slots=True)
-class TimerElapsed:
-    """A timer that was set is due."""
-
-    attempt: int
-    timer: Timer
-
-
-Event = (
-    Submitted
-    | TaskConnected
-    | TaskSaid
-    | TaskDisconnected
-    | AttemptEnded
-    | MasterFailed
-    | CancelRequested
-    | StopRequested
-    | TimerElapsed
-)
-
-
-# Instructions -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StartAttempt:
-    """Have the engine start the tasks."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class SendToTasks:
-    """Send a message to these tasks, as far as they can be reached."""
-
-    tasks: tuple[TaskId, ...]
-    message: MasterMessage
-
-
-@dataclass(frozen=True, slots=True)
-class KillAttempt:
-    """Have the engine end the attempt without ceremony."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetTimer:
-    """Hand in `TimerElapsed` after so many seconds."""
-
-    attempt: int
-    timer: Timer
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeStatus:
-    """Make the new status known."""
-
-    status: JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class CompleteJob:
-    """The job is over; always the last instruction. ``error`` is None only when it is FINISHED."""
-
-    status: JobStatus
-    error: BaseException | None
-
-
-Instruction = StartAttempt | SendToTasks | KillAttempt | SetTimer | ChangeStatus | CompleteJob
-
-
-# The machine ------------------------------------------------------------------------------------------
+_INCURABLE = (ProgramError, IncompatibleStateError, NoSuchSnapshotError, JobTakenOverError)
 
 
 class _TaskState(enum.Enum):
@@ -208,12 +110,17 @@ _ALIVE = (_TaskState.CONNECTED, _TaskState.STARTED)
 
 
 class _Phase(enum.Enum):
-    """Where an attempt stands; goes forward only."""
+    """Where an attempt stands; goes forward only, until the next attempt."""
 
     UNDER_WAY = enum.auto()
     CANCELLING = enum.auto()  # tasks have been asked to end
     KILLED = enum.auto()  # the engine has been told to end it
     ENDED = enum.auto()  # the engine has ended it; last words may be on their way
+    PAUSED = enum.auto()  # it failed and is over; the next one has to wait
+    FINDING = enum.auto()  # the next one looks for the checkpoint to start from
+
+
+_BETWEEN = (_Phase.PAUSED, _Phase.FINDING)
 
 
 @dataclass(slots=True)
@@ -232,18 +139,39 @@ class _Task:
 class JobLifecycle:
     """One job from submission to end. Feed events to `handle` and perform what it returns, in order."""
 
-    def __init__(self, plan: JobPlan, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        plan: JobPlan,
+        grace_seconds: float,
+        policy: RestartPolicy | None = None,
+        *,
+        checkpointing: bool = False,
+        start: StartPoint | None = None,
+        first_attempt: int = 1,
+    ) -> None:
         self._plan = plan
         self._grace_seconds = grace_seconds
+        self._policy = NoRestart() if policy is None else policy
+        self._checkpointing = checkpointing
+        self._start = start
+        self._first_attempt = first_attempt
         self._status = JobStatus.CREATED
         self._completed = False
-        self._failure: BaseException | None = None
         self._stopping_sources = False
+        self._cancel_requested = False
+        self._is_master_failure = False
+        self._has_run = False
+        self._unusable: frozenset[int] = frozenset()  # checkpoints that tasks could not read
+        self._now = 0.0
         self._out: list[Instruction] = []
         # What follows belongs to the current attempt.
         self._attempt = 0
         self._phase = _Phase.ENDED
         self._tasks: dict[TaskId, _Task] = {}
+        self._restored: int | None = None
+        self._failure: BaseException | None = None
+        self._earlier_failure: BaseException | None = None  # of the attempt before
+        self._is_rewind = False
         self._engine_error: BaseException | None = None
         self._lost: TaskLostError | None = None
 
@@ -254,32 +182,67 @@ class JobLifecycle:
 
     @property
     def attempt(self) -> int:
-        """Number of the current attempt, from 1; 0 before the first."""
+        """Number of the current attempt; 0 before the first."""
         return self._attempt
 
-    def handle(self, event: Event) -> list[Instruction]:
-        """Take in what happened; returns what is to be done about it."""
+    @property
+    def failure(self) -> BaseException | None:
+        """What the current attempt failed with, or why it was cancelled."""
+        return self._failure or self._earlier_failure
+
+    def is_current(self, origin: Origin) -> bool:
+        """Whether what this task says may still change anything: its attempt is under way and it is in its place."""
+        task = self._tasks.get(origin.task)
+        return (
+            task is not None
+            and origin.attempt == self._attempt
+            and origin.connection == task.connection
+            and self._phase is _Phase.UNDER_WAY
+        )
+
+    def handle(self, event: LifecycleEvent, now: float = 0.0) -> list[Instruction]:
+        """Take in what happened at ``now`` (seconds); returns what is to be done about it."""
         if self._completed:
             return []
+        self._now = now
         match event:
-            case Submitted() if self._attempt == 0:
-                self._start_attempt()
+            case Submitted() if self._attempt == 0 and self._status is JobStatus.CREATED:
+                self._start_attempt(self._first_attempt, self._start)
             case TaskConnected() | TaskSaid() | TaskDisconnected():
                 self._on_task_event(event)
-            case AttemptEnded(attempt, error):
-                if attempt == self._attempt:
-                    self._on_attempt_ended(error)
-            case TimerElapsed(attempt, timer):
-                if attempt == self._attempt:
-                    self._on_timer(timer)
             case MasterFailed(error):
+                self._is_master_failure = True
                 self._fail(error)
             case CancelRequested():
                 self._on_cancel()
             case StopRequested():
                 self._on_stop()
+            case RestoreFound(attempt, point):
+                if attempt == self._attempt + 1 and self._phase is _Phase.FINDING:
+                    self._become(JobStatus.CREATED)
+                    self._start_attempt(attempt, point)
+            case RestoreNotFound(attempt, error):
+                if attempt == self._attempt + 1 and self._phase is _Phase.FINDING:
+                    self._fail(error)
+            case AttemptEnded() | AttemptFailed() | TimerElapsed():
+                self._on_attempt_event(event)
+            case _:
+                pass
         out, self._out = self._out, []
         return out
+
+    def _on_attempt_event(self, event: AttemptEnded | AttemptFailed | TimerElapsed) -> None:
+        if event.attempt != self._attempt:
+            return
+        match event:
+            case AttemptEnded(_, error):
+                self._on_attempt_ended(error)
+            case AttemptFailed(_, error, rewind):
+                if self._phase is _Phase.UNDER_WAY:
+                    self._is_rewind = rewind
+                    self._fail(error)
+            case TimerElapsed(_, timer):
+                self._on_timer(timer)
 
     # Tasks.
 
@@ -352,15 +315,20 @@ class JobLifecycle:
     # Ways to end.
 
     def _on_cancel(self) -> None:
-        if self._status in (JobStatus.CREATED, JobStatus.RUNNING):
+        self._cancel_requested = True  # also of a job that is failing: it must not start again
+        if self._status in (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING):
             self._become(JobStatus.CANCELLING)
-            self._failure = JobCancelledError(f"job '{self._plan.name}' was cancelled")
+            self._failure = self._cancellation()
             self._cancel_tasks()
 
+    def _cancellation(self) -> JobCancelledError:
+        return JobCancelledError(f"job '{self._plan.name}' was cancelled")
+
     def _on_stop(self) -> None:
-        if self._phase is _Phase.UNDER_WAY and not self._stopping_sources:
+        if not self._stopping_sources:
             self._stopping_sources = True
-            self._out.append(SendToTasks(tuple(task.id for task in self._alive()), StopSources()))
+            if self._phase is _Phase.UNDER_WAY:
+                self._out.append(SendToTasks(tuple(task.id for task in self._alive()), StopSources()))
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None:
@@ -380,15 +348,17 @@ class JobLifecycle:
 
     # The attempt.
 
-    def _start_attempt(self) -> None:
-        self._attempt += 1
+    def _start_attempt(self, attempt: int, point: StartPoint | None) -> None:
+        self._attempt = attempt
         self._phase = _Phase.UNDER_WAY
         ids = (TaskId(stage.index, index) for stage in self._plan.stages for index in range(stage.tasks))
         self._tasks = {task_id: _Task(task_id) for task_id in ids}
-        self._engine_error = self._lost = None
-        self._out.append(StartAttempt(self._attempt))
+        self._restored = None if point is None else point.checkpoint_id
+        self._out.append(StartAttempt(attempt, self._checkpointing, point))
 
     def _on_attempt_ended(self, error: BaseException | None) -> None:
+        if self._phase in _BETWEEN:
+            return  # it took longer than anybody wanted to wait
         if self._phase is not _Phase.KILLED:
             self._engine_error = error  # later ones say only that it was killed
         self._phase = _Phase.ENDED
@@ -403,8 +373,11 @@ class JobLifecycle:
             case Timer.KILL if self._phase is _Phase.KILLED:
                 self._phase = _Phase.ENDED
                 self._conclude()
-            case Timer.DRAIN:
+            case Timer.DRAIN if self._phase is _Phase.ENDED:
                 self._conclude()
+            case Timer.RESTART if self._phase is _Phase.PAUSED:
+                self._phase = _Phase.FINDING
+                self._out.append(FindRestore(self._attempt + 1, self._unusable))
 
     def _move_on(self) -> None:
         """After any change: take the next step that is due."""
@@ -418,6 +391,9 @@ class JobLifecycle:
             case _Phase.ENDED:
                 if not self._last_words_due():
                     self._conclude()
+            case _Phase.PAUSED | _Phase.FINDING:
+                if self._failure is not None:
+                    self._conclude()
 
     def _see_whether_running(self) -> None:
         if self._status is not JobStatus.CREATED:
@@ -425,6 +401,7 @@ class JobLifecycle:
         started = [task.state not in _BEFORE_START for task in self._tasks.values()]
         # In batch mode later stages start when earlier ones have ended.
         if any(started) if self._plan.mode is RuntimeMode.BATCH else all(started):
+            self._has_run = True
             self._become(JobStatus.RUNNING)
 
     def _kill(self) -> None:
@@ -448,12 +425,44 @@ class JobLifecycle:
                 self._complete(JobStatus.CANCELED)
             case JobStatus.FAILING:
                 self._note_engine_error()
-                # A restart strategy will decide here: RESTARTING and `_start_attempt` again, or the end.
-                self._complete(JobStatus.FAILED)
+                self._restart_or_end()
             case _:
                 if self._status is JobStatus.CREATED:
                     self._become(JobStatus.RUNNING)
                 self._complete(JobStatus.FINISHED)
+
+    def _restart_or_end(self) -> None:
+        delay = self._restart_delay()
+        if delay is None:
+            self._complete(JobStatus.FAILED)
+        elif self._cancel_requested:
+            self._become(JobStatus.CANCELLING)
+            self._failure = self._cancellation()
+            self._complete(JobStatus.CANCELED)
+        else:
+            self._pause(delay)
+
+    def _restart_delay(self) -> float | None:
+        error = self._failure
+        if self._is_master_failure or isinstance(error, _INCURABLE):
+            return None
+        if isinstance(error, SetupError) and not isinstance(error, StorageError) and not self._has_run:
+            return None
+        return 0.0 if self._is_rewind else self._policy.next_delay(self._now)
+
+    def _pause(self, delay: float) -> None:
+        """The attempt is over and leaves nothing behind but what its failure teaches."""
+        assert self._failure is not None
+        if isinstance(self._failure, (CorruptStateError, FileMissingError)) and self._restored is not None:
+            self._unusable |= {self._restored}
+        self._out.append(AnnounceRestart(self._attempt, self._failure, delay))
+        self._phase = _Phase.PAUSED
+        self._tasks = {}
+        self._earlier_failure = self._failure
+        self._failure = self._engine_error = self._lost = self._restored = None
+        self._is_rewind = False
+        self._become(JobStatus.RESTARTING)
+        self._out.append(SetTimer(self._attempt, Timer.RESTART, delay))
 
     def _fail_if_incomplete(self) -> None:
         error = self._lost if self._engine_error is not None and self._lost else self._engine_error

@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics
 from firesteel.jobmaster.console import CONSOLE
 from firesteel.jobmaster.statistics import JobStatistics, OperatorTotals
 
@@ -97,11 +98,23 @@ class RateBlock:
 
 
 def rate_lines(before: JobStatistics, after: JobStatistics, seconds: float, width: int) -> list[str]:
-    """One line for each operator: its name, records in and out per second, records in all."""
-    return [
-        _line(old, new, seconds)[: max(width - 1, 1)]
-        for old, new in zip(before.operators, after.operators, strict=True)
-    ]
+    """One line for each operator: its name, records in and out per second, records in all; one for checkpoints."""
+    lines = [_line(old, new, seconds) for old, new in zip(before.operators, after.operators, strict=True)]
+    if after.checkpoints.begun:
+        lines.append(checkpoint_line(after.checkpoints))
+    return [line[: max(width - 1, 1)] for line in lines]
+
+
+def checkpoint_line(checkpoints: CheckpointStatistics) -> str:
+    """The newest complete checkpoint, and how many there were."""
+    newest = checkpoints.newest
+    last = (
+        "no checkpoint is complete yet"
+        if newest is None
+        else f"{newest.kind.value} {newest.id}: {newest.duration_ms:.0f} ms, {short(newest.bytes_written)}B"
+    )
+    failed = f", {checkpoints.failed} failed" if checkpoints.failed else ""
+    return f"  {last}; {checkpoints.completed} complete{failed}"
 
 
 def _line(old: OperatorTotals, new: OperatorTotals, seconds: float) -> str:

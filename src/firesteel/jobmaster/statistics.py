@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from firesteel.common.errors import JobExecutionError
+from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import TaskId, TaskReport
 
@@ -26,9 +27,10 @@ class OperatorTotals:
 
 @dataclass(frozen=True, slots=True)
 class JobStatistics:
-    """All operators of a job, in the order in which records pass them."""
+    """All operators of a job, in the order in which records pass them, and its checkpoints."""
 
     operators: tuple[OperatorTotals, ...]
+    checkpoints: CheckpointStatistics = field(default_factory=CheckpointStatistics)
 
     def __getitem__(self, name: str) -> OperatorTotals:
         """The first operator with that name."""

@@ -7,7 +7,7 @@ so holds nobody back; one that has not reported yet does not either.
 
 from __future__ import annotations
 
-from firesteel.jobmaster.job_lifecycle import SendToTasks
+from firesteel.jobmaster.instructions import SendToTasks
 from firesteel.plan.messages import AlignmentUpdate, TaskId, WatermarkReport
 
 Member = tuple[str, int]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, TypeVar
 
 from firesteel.common.errors import ProgramError
 
 M = TypeVar("M", bound="Metric")
+
+_log = logging.getLogger("firesteel.metrics")
 
 
 class Metric:
@@ -117,7 +121,9 @@ class _Gauge(Metric):
         self._function = function
 
     def snapshot(self) -> Any:
-        return self._function()
+        value = self._function()
+        # It leaves the process: objects of the user's, which may not be fit for that, are told by their text.
+        return value if value is None or isinstance(value, Number | str) else str(value)
 
 
 class MetricGroup:
@@ -133,6 +139,7 @@ class MetricGroup:
         self._name = name
         self._metrics: dict[str, Metric] = {}
         self._groups: dict[str, MetricGroup] = {}
+        self._broken: set[str] = set()
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """The subgroup ``name``, or ``name.extra`` for a key-value pair; made on first use."""
@@ -144,7 +151,10 @@ class MetricGroup:
         return self._register(name, Counter())
 
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
-        """Register a function whose value is asked for when metrics are reported."""
+        """Register a function whose value is asked for when metrics are reported.
+
+        When it raises, the metric is missing from that report, and a warning is logged the first time.
+        """
         self._register(name, _Gauge(obj))
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
@@ -156,11 +166,29 @@ class MetricGroup:
         return self._register(name, Distribution())
 
     def snapshot(self) -> Iterator[tuple[str, Any]]:
-        """All metrics with their full names and values."""
+        """All metrics that have a value, with their full names."""
         for name, metric in self._metrics.items():
-            yield f"{self._name}.{name}", metric.snapshot()
+            try:
+                value = metric.snapshot()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a gauge is the user's code
+                self._warn_once(name, error)
+            else:
+                yield f"{self._name}.{name}", value
         for group in self._groups.values():
             yield from group.snapshot()
+
+    def _warn_once(self, name: str, error: BaseException) -> None:
+        """A metric that cannot be read is no reason to end a job that works."""
+        if name not in self._broken:
+            self._broken.add(name)
+            _log.warning(
+                "the metric '%s.%s' cannot be reported: its gauge raised %s: %s",
+                self._name,
+                name,
+                type(error).__name__,
+                error,
+                exc_info=error,
+            )
 
     def _register(self, name: str, metric: M) -> M:
         if name in self._metrics:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import MasterMessage, TaskId, TaskMessage
+from firesteel.plan.state_handles import Restore
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,13 @@ class Master(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One attempt of one job."""
+    """One attempt of one job. ``checkpointing``: its tasks take part in checkpoints and end with the last one."""
 
     job_id: str
     attempt: int
     plan: JobPlan
+    checkpointing: bool = False
+    restore: Restore | None = None
 
 
 class Attempt(Protocol):

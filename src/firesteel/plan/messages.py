@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.plan.state_handles import CheckpointOrder, OperatorHandle
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
@@ -72,6 +74,63 @@ class LogOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotAcknowledged:
+    """The state of one vertex's subtask for a checkpoint is in storage; times in milliseconds."""
+
+    checkpoint_id: int
+    vertex: int
+    subtask: int
+    operators: tuple[OperatorHandle, ...]
+    bytes_written: int = 0
+    alignment_ms: float = 0.0
+    pause_ms: float = 0.0
+    duration_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDeclined:
+    """A vertex's subtask cannot take part in a checkpoint. ``reason`` is for people."""
+
+    checkpoint_id: int
+    vertex: int
+    subtask: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskEnded:
+    """A vertex's subtask has processed all its input and waits for the checkpoint that ends the job."""
+
+    vertex: int
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRegistered:
+    """A source subtask with an enumerator is ready for splits."""
+
+    operator_id: str
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequested:
+    """A source subtask has nothing left to read."""
+
+    operator_id: str
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderEvent:
+    """Something that a source's reader has to tell its enumerator; pickled."""
+
+    operator_id: str
+    subtask: int
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFinished:
     """The task has done all its work and closed its operators."""
 
@@ -117,8 +176,58 @@ class AlignmentUpdate:
     watermark: int
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """Begin a checkpoint: for tasks with sources, which send the barriers; they carry the order on."""
+
+    order: CheckpointOrder
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCompleted:
+    """All of a checkpoint is durable: commit what belongs to it and to earlier ones. ``final``: then end."""
+
+    checkpoint_id: int
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAborted:
+    """A checkpoint is given up."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsAssigned:
+    """New splits for a source subtask; pickled list. ``no_more``: it will get no others."""
+
+    operator_id: str
+    subtask: int
+    splits: bytes
+    no_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorEvent:
+    """Something that an enumerator has to tell one of its readers; pickled."""
+
+    operator_id: str
+    subtask: int
+    event: bytes
+
+
+CheckpointMessage = SnapshotAcknowledged | SnapshotDeclined | SubtaskEnded
+SourceMessage = ReaderRegistered | SplitRequested | ReaderEvent
+
 TaskMessage = (
     TaskStarted
+    | SnapshotAcknowledged
+    | SnapshotDeclined
+    | SubtaskEnded
+    | ReaderRegistered
+    | SplitRequested
+    | ReaderEvent
     | TaskReport
     | WatermarkReport
     | TextOutput
@@ -128,4 +237,13 @@ TaskMessage = (
     | TaskFailed
     | CollectedRecords
 )
-MasterMessage = CancelTask | StopSources | AlignmentUpdate
+MasterMessage = (
+    CancelTask
+    | StopSources
+    | AlignmentUpdate
+    | TriggerCheckpoint
+    | CheckpointCompleted
+    | CheckpointAborted
+    | SplitsAssigned
+    | EnumeratorEvent
+)

@@ -23,6 +23,11 @@ class OperatorSpec:
         """The user's function, when there is one; errors and plans name it."""
         return getattr(self, "function", None)
 
+    @property
+    def reads_first(self) -> int | None:
+        """The input that a BATCH job reads to its end before the others; None when the order does not matter."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec(OperatorSpec):
@@ -30,12 +35,14 @@ class SourceSpec(OperatorSpec):
 
     ``max_subtasks`` is the source's own: 1 when it cannot be read in parallel, None for no limit.
     ``strategy`` is a `WatermarkStrategy`; None leaves timestamps and watermarks to the source.
+    ``enumerated`` says that the job master has to host an enumerator, which assigns splits to the readers.
     """
 
     function: Shipped
     bounded: bool
     max_subtasks: int | None = None
     strategy: Shipped | None = None
+    enumerated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,11 @@ class BroadcastProcessSpec(OperatorSpec):
     function: Shipped
     descriptors: tuple[MapStateDescriptor, ...]
 
+    @property
+    def reads_first(self) -> int | None:
+        """The broadcast one."""
+        return 1
+
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoinSpec(OperatorSpec):
@@ -166,9 +178,17 @@ class WithStateSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class SinkSpec(OperatorSpec):
-    """A `contracts.sink.SinkFunction`."""
+    """A `contracts.sink.SinkFunction`, one with transactions, or a `contracts.write_ahead.GenericWriteAheadSink`."""
 
     function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSinkSpec(OperatorSpec):
+    """A `contracts.sink.Sink`: writers, and committers for what they wrote."""
+
+    function: Shipped
+    input_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ from firesteel.common.errors import (
 
 NO_RECORD = object()
 
+#: What user code may raise to end its task. ``sys.exit`` is not an Exception, but it needs the same explanation.
+RAISED_BY_USERS = (Exception, SystemExit)
+
 
 @dataclass(frozen=True, slots=True)
 class Blame:
@@ -29,7 +32,7 @@ class Blame:
     parallelism: int
     function: str
 
-    def error(self, error: Exception, record: Any = NO_RECORD) -> JobExecutionError:
+    def error(self, error: Exception | SystemExit, record: Any = NO_RECORD) -> JobExecutionError:
         """The error to end the job with; one that is already explained stays as it is."""
         if isinstance(error, JobExecutionError):
             return error
@@ -59,12 +62,14 @@ def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
     return NO_RECORD if error.index is None else values[error.index]
 
 
-def is_unhashable(error: Exception) -> bool:
+def is_unhashable(error: BaseException) -> bool:
     """Whether something was used as a key of a dictionary that cannot be one."""
     return isinstance(error, TypeError) and "unhashable" in str(error)
 
 
-def explain_key(error: Exception, record: Any, key_of: Callable[[Any], Any]) -> Exception:
+def explain_key(
+    error: Exception | SystemExit, record: Any, key_of: Callable[[Any], Any]
+) -> Exception | SystemExit:
     """What an unhashable key means, in words; ``error`` itself when the key is not to blame."""
     try:
         hash(key_of(record))
@@ -76,13 +81,19 @@ def explain_key(error: Exception, record: Any, key_of: Callable[[Any], Any]) -> 
     return error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception | SystemExit) -> str:
+    if isinstance(error, SystemExit):
+        wish = (
+            f"user code wanted the task's process to exit (SystemExit: {error.code}); return to go on with the "
+            "next record, or raise another error to say why the job must end"
+        )
+        return "\n".join([wish, *getattr(error, "__notes__", ())])
     if isinstance(error, FiresteelError):
         return str(error)
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _user_traceback(error: Exception) -> str:
+def _user_traceback(error: BaseException) -> str:
     """The traceback without the runtime's own frames before the user's code."""
     found: TracebackType | None = error.__traceback__
     while found is not None and _is_own(found):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.plan.state_handles import CheckpointOrder
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -30,10 +32,9 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Separates the records before checkpoint ``checkpoint_id`` from those after it."""
+    """Separates the records before a checkpoint from those after it, and says what is wanted of the receiver."""
 
-    checkpoint_id: int
-    timestamp: int
+    order: CheckpointOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.contracts.runtime_context import KeyedStateStore, RuntimeContext
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.services import TaskServices
+from firesteel.state.operator_state import OperatorStateBackend
 
 Timestamps = list[int | None] | None
 
@@ -34,8 +36,12 @@ class Receiver(Protocol):
         """The input became idle or active again."""
         ...
 
+    def barrier(self, order: CheckpointOrder) -> None:
+        """What came so far belongs before a checkpoint, what follows behind it."""
+        ...
+
     def end(self) -> None:
-        """Nothing follows."""
+        """Nothing but barriers follows."""
         ...
 
 
@@ -61,13 +67,22 @@ class Output(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator is given when it opens; ``watermark_interval`` is in milliseconds, 0 for never."""
+    """What an operator is given when it opens; ``watermark_interval`` is in milliseconds, 0 for never.
+
+    ``operator_state`` are the states of the subtask, with what was restored in them; ``keyed_state`` those of its keys.
+    ``restored_checkpoint_id`` is None at a first start. ``checkpointing`` says whether checkpoints will come: without
+    them, what waits for one is done at the end of the input.
+    """
 
     output: Output
     runtime: RuntimeContext
     services: TaskServices
     mode: RuntimeMode
     watermark_interval: int = 200
+    operator_state: OperatorStateBackend = field(default_factory=OperatorStateBackend)
+    keyed_state: KeyedStateStore | None = None
+    restored_checkpoint_id: int | None = None
+    checkpointing: bool = False
 
 
 class Operator:
@@ -110,6 +125,20 @@ class Operator:
 
     def finish(self) -> None:
         """All input has been processed: emit what was held back."""
+
+    # Checkpoints: prepare_barrier, then the barrier leaves, then snapshot; nothing is processed in between.
+
+    def prepare_barrier(self, order: CheckpointOrder) -> None:
+        """A barrier is about to leave: emit now what has to be before it."""
+
+    def snapshot(self, order: CheckpointOrder) -> None:
+        """Bring the states of the subtask up to date: what they hold now belongs to the checkpoint."""
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable, and with it every earlier one."""
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up."""
 
     def close(self) -> None:
         """Release resources; called once, also after a failure."""

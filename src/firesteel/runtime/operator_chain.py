@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from firesteel.common.errors import JobExecutionError, TypeMismatchError
+from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.messages import OperatorStatistics
 from firesteel.plan.shipped import Shipped
+from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.blame import (
     NO_RECORD,
+    RAISED_BY_USERS,
     Blame,
     explain_key,
     failing_record,
@@ -22,6 +25,7 @@ from firesteel.runtime.blame import (
 )
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
 from firesteel.runtime.user_function import UserFunction
+from firesteel.state.hashmap_backend import HashMapBackend
 
 Converter = Callable[[list[Any]], list[Any]]
 
@@ -51,6 +55,7 @@ class ChainOutput:
         self._main = main
         self._sides = sides
         self.records_out = 0
+        self.current_watermark = MIN_TIMESTAMP
         self.blame: Blame
 
     def emit(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -74,6 +79,7 @@ class ChainOutput:
 
     def watermark(self, timestamp: int) -> None:
         """Pass a watermark to all consumers."""
+        self.current_watermark = timestamp
         for consumer in self._all():
             consumer.watermark(timestamp)
 
@@ -81,6 +87,12 @@ class ChainOutput:
         """Pass idleness to all consumers."""
         for consumer in self._all():
             consumer.status(active)
+
+    def barrier(self, order: CheckpointOrder) -> None:
+        """Send a barrier into the exchanges; the operators of the chain are told by their subtask."""
+        for consumer in self._all():
+            if not isinstance(consumer, ChainLink):
+                consumer.barrier(order)
 
     def end(self) -> None:
         """Tell all consumers that nothing follows."""
@@ -101,13 +113,16 @@ class ChainLink:
         operator: Operator,
         output: ChainOutput,
         blame: Blame,
+        state: HashMapBackend,
         key_selectors: Sequence[Shipped | None] = (),
     ) -> None:
         self.operator = operator
         self.output = output
         self.records_in = 0
+        self.current_watermark = MIN_TIMESTAMP
         self._id = operator_id
         self._blame = blame
+        self._state = state
         self._key_selectors = key_selectors
         output.blame = blame
         self._opened = False
@@ -122,9 +137,10 @@ class ChainLink:
         self.records_in += len(values)
         try:
             self.operator.process(values, timestamps)
+            self._state.records_passed(len(values))
         except JobExecutionError:  # explained further down the chain
             raise
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             raise self._failure(error, values, 0) from error
 
     def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -132,12 +148,13 @@ class ChainLink:
         self.records_in += len(values)
         try:
             self.operator.process_second(values, timestamps)
+            self._state.records_passed(len(values))
         except JobExecutionError:
             raise
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             raise self._failure(error, values, 1) from error
 
-    def _failure(self, error: Exception, values: list[Any], index: int) -> JobExecutionError:
+    def _failure(self, error: Exception | SystemExit, values: list[Any], index: int) -> JobExecutionError:
         """The error to end the job with, for a batch of input ``index``."""
         record = failing_record(values, self.operator.cursor)
         selector = self._key_selectors[index] if index < len(self._key_selectors) else None
@@ -147,6 +164,7 @@ class ChainLink:
 
     def watermark(self, timestamp: int) -> None:
         """Event time advanced."""
+        self.current_watermark = timestamp
         self._guarded(lambda: self.operator.on_watermark(timestamp))
 
     def status(self, active: bool) -> None:
@@ -162,6 +180,28 @@ class ChainLink:
         """The machine's time has come to the operator's deadline."""
         self._guarded(lambda: self.operator.on_time(now))
 
+    # Checkpoints.
+
+    def barrier(self, order: CheckpointOrder) -> None:
+        """Never called: within a chain there are no channels, and the subtask takes the snapshots of all links."""
+        raise AssertionError("barriers do not pass through chains")
+
+    def prepare_barrier(self, order: CheckpointOrder) -> None:
+        """Let the operator emit what has to be before a barrier."""
+        self._guarded(lambda: self.operator.prepare_barrier(order))
+
+    def snapshot(self, order: CheckpointOrder) -> None:
+        """Let the operator bring its states up to date."""
+        self._guarded(lambda: self.operator.snapshot(order))
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is durable."""
+        self._guarded(lambda: self.operator.notify_complete(checkpoint_id))
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up."""
+        self._guarded(lambda: self.operator.notify_aborted(checkpoint_id))
+
     def end(self) -> None:
         """All input is there: let the operator emit what it held back, then tell the next ones."""
         self._guarded(self.operator.finish)
@@ -174,7 +214,7 @@ class ChainLink:
             produced: bool = source.poll(limit)
         except JobExecutionError:
             raise
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             raise self._blame.error(error, failing_record(source.batch, source.cursor)) from error
         if source.ended:
             self.output.end()
@@ -200,5 +240,5 @@ class ChainLink:
             return action()
         except JobExecutionError:
             raise
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             raise self._blame.error(error, NO_RECORD) from error

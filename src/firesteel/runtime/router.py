@@ -15,9 +15,10 @@ from typing import Any
 from firesteel.common.errors import JobExecutionError, ProgramError, short_repr
 from firesteel.plan.exchange import Broadcast, Custom, Distribution, Global, KeyGroups, Shuffle
 from firesteel.plan.job_plan import EdgePlan, JobPlan
-from firesteel.plan.key_groups import KeyPlacement
-from firesteel.runtime.blame import Blame, explain_key, failing_record, is_unhashable
-from firesteel.runtime.elements import END_OF_INPUT, Element, StreamStatus, Watermark
+from firesteel.plan.key_groups import KeyPlacement, stable_hash
+from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.blame import RAISED_BY_USERS, Blame, explain_key, failing_record, is_unhashable
+from firesteel.runtime.elements import END_OF_INPUT, Barrier, Element, StreamStatus, Watermark
 from firesteel.runtime.operator import Timestamps
 from firesteel.runtime.outbox import Outbox
 from firesteel.runtime.user_function import UserFunction
@@ -150,8 +151,12 @@ class Router:
         """To every receiver."""
         self.channels.signal(StreamStatus(active))
 
+    def barrier(self, order: CheckpointOrder) -> None:
+        """To every receiver."""
+        self.channels.signal(Barrier(order))
+
     def end(self) -> None:
-        """To every receiver; the last thing on the edge."""
+        """To every receiver; only barriers may follow."""
         self.channels.signal(END_OF_INPUT)
 
 
@@ -167,6 +172,30 @@ class SingleRouter(Router):
         if timestamps is not None:
             channels.timestamps[target] += timestamps
         channels.write_full()
+
+
+class SingleKeyedRouter(SingleRouter):
+    """All records to the one receiver that owns all keys.
+
+    Where a key belongs does not matter as long as there is one receiver, but it will when the job goes on with
+    more of them: a key without a stable hash is refused at once. The first key of each batch is looked at; all keys
+    of a stream come from one selector and are of one kind, and a hash per record would cost more than the rest.
+    """
+
+    def __init__(self, channels: ChannelWriter, key_of: KeyOf, blame: Blame) -> None:
+        super().__init__(channels)
+        self._key_of = key_of
+        self._blame = blame
+
+    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Look at the first key, then append the batch to the one buffer."""
+        try:
+            key = self._key_of(values[0])
+            hash(key)  # as every look-up does
+            stable_hash(key)
+        except RAISED_BY_USERS as error:
+            raise _key_failure(error, values[0], self._key_of, self._blame) from error
+        super().receive(values, timestamps)
 
 
 class RoundRobinRouter(Router):
@@ -212,7 +241,7 @@ class ScatterRouter(Router):
         cursor = iter(values)
         try:
             targets = self._scatter(cursor)
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             raise self._blame.error(error, failing_record(values, cursor)) from error
         _append_all(self.channels.values, targets, values)
         if timestamps is not None:
@@ -248,14 +277,9 @@ class KeyedRouter(Router):
                 targets = [placement[key_of(value)] for value in cursor]
                 _append_all(self.channels.values, targets, values)
                 _append_all(self.channels.timestamps, targets, timestamps)
-        except Exception as error:
-            raise self._failure(error, failing_record(values, cursor)) from error
+        except RAISED_BY_USERS as error:
+            raise _key_failure(error, failing_record(values, cursor), self._key_of, self._blame) from error
         self.channels.write_full()
-
-    def _failure(self, error: Exception, record: Any) -> JobExecutionError:
-        if is_unhashable(error):
-            error = explain_key(error, record, self._key_of)
-        return self._blame.error(error, record)
 
 
 class _AppendByKey(dict[Any, Callable[[Any], None]]):
@@ -273,6 +297,14 @@ class _AppendByKey(dict[Any, Callable[[Any], None]]):
         return append
 
 
+def _key_failure(
+    error: Exception | SystemExit, record: Any, key_of: KeyOf, blame: Blame
+) -> JobExecutionError:
+    if is_unhashable(error):
+        error = explain_key(error, record, key_of)
+    return blame.error(error, record)
+
+
 def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: list[Any]) -> None:
     appends = {target: buffer.append for target, buffer in buffers.items()}
     for target, item in zip(targets, items, strict=True):
@@ -288,9 +320,11 @@ def create_router(
     channels = ChannelWriter(plan, edge, sender, outbox, chunk_records, blame)
     if isinstance(distribution, Broadcast):
         return BroadcastRouter(channels)
+    target = plan.vertices[edge.target]
+    if isinstance(distribution, KeyGroups) and target.parallelism == 1:
+        return SingleKeyedRouter(channels, UserFunction(distribution.selector).method("get_key"), blame)
     if isinstance(distribution, Global) or len(channels.targets) == 1:
         return SingleRouter(channels)
-    target = plan.vertices[edge.target]
     match distribution:
         case KeyGroups(selector):
             key_of = UserFunction(selector).method("get_key")

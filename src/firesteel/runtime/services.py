@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from firesteel.checkpoint.storage import Storage
 
 
 class TaskServices(Protocol):
@@ -27,6 +30,10 @@ class TaskServices(Protocol):
 
     def collect(self, collect_id: str, blob: bytes) -> None:
         """Hand a pickled list of records to the driver; may block while the driver is busy."""
+        ...
+
+    def storage(self, root: str) -> Storage:
+        """The directory below which the files of a checkpoint are."""
         ...
 
     def cached_file(self, name: str) -> str:

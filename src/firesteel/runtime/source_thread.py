@@ -3,6 +3,11 @@
 This is the only thread the runtime itself starts: ``run`` may block for as long as it likes, and the
 task's single thread must not. The two meet in one deque, whose append and popleft are atomic, so a
 collected record costs no lock.
+
+A function that takes part in checkpoints collects and advances its position under the checkpoint lock. For
+a checkpoint the task takes that lock, sends on everything that was collected so far, and only then asks for the
+function's state: so state and records agree. While the task waits for the lock there is always room, because the
+function may be waiting for room while it holds the lock.
 """
 
 from __future__ import annotations
@@ -10,12 +15,17 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
+from firesteel.common.errors import describe_function
+from firesteel.common.watermark_strategy import Watermark
 from firesteel.contracts.source import Polled, SourceContext, SourceFunction, SourceReader
+from firesteel.runtime.checkpoint_lock import CheckpointLock
 
 _CAPACITY = 8192
 _JOIN_SECONDS = 1.0
+_ERROR_SECONDS = 0.1
 
 
 class _SourceCancelled(BaseException):
@@ -47,6 +57,8 @@ class _CollectingContext(SourceFunction.SourceContext):
     def __init__(self, wake: Any) -> None:
         self.items: deque[Any] = deque()
         self.room = threading.Event()
+        self.lock = CheckpointLock()
+        self.unlimited = False  # nobody waits for room while the task waits for the lock
         self.consumer_waits = False
         self.running = True
         self.cancelled = False
@@ -58,14 +70,17 @@ class _CollectingContext(SourceFunction.SourceContext):
     def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
         self.put(_Stamped(value, timestamp))
 
-    def emit_watermark(self, watermark: int) -> None:
-        self.put(_Signal(watermark))
+    def emit_watermark(self, watermark: int | Watermark) -> None:
+        self.put(_Signal(watermark.timestamp if isinstance(watermark, Watermark) else watermark))
 
     def mark_as_temporarily_idle(self) -> None:
         self.put(_Signal(None))
 
     def is_running(self) -> bool:
         return self.running
+
+    def get_checkpoint_lock(self) -> CheckpointLock:
+        return self.lock
 
     def put(self, item: Any) -> None:
         if self.cancelled:
@@ -80,7 +95,7 @@ class _CollectingContext(SourceFunction.SourceContext):
     def _wait_for_room(self) -> None:
         # Cleared before the second look: a poll between the two sets it again, so no wake-up is lost.
         self.room.clear()
-        if len(self.items) >= _CAPACITY and not self.cancelled:
+        if len(self.items) >= _CAPACITY and not self.cancelled and not self.unlimited:
             self.room.wait()
         if self.cancelled:
             raise _SourceCancelled
@@ -95,6 +110,7 @@ class SourceFunctionReader(SourceReader):
         self._collected = _CollectingContext(context.wake)
         self._error: BaseException | None = None
         self._over = False
+        self._holds_lock = False
         self._thread = threading.Thread(target=self._run, name="source-function", daemon=True)
 
     def open(self) -> None:
@@ -142,6 +158,36 @@ class SourceFunctionReader(SourceReader):
             return Polled(values, timestamps)
         return Polled(values, timestamps, watermark=signal.watermark, idle=signal.watermark is None)
 
+    # Checkpoints --------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Keep the function from collecting under the lock until `release`; raises what ended it meanwhile."""
+        context = self._collected
+        context.unlimited = True
+        context.room.set()
+        context.lock.take(describe_function(self._function))
+        context.unlimited = False
+        self._holds_lock = True
+        if context.lock.left_by_error:
+            self._thread.join(_ERROR_SECONDS)  # it may be on its way out with a position it did not reach
+        if self._error is not None:
+            self.release()
+            raise self._error
+
+    def drain(self) -> Iterator[Polled]:
+        """All that has been collected by now."""
+        rest = len(self._collected.items)
+        while rest > 0:
+            polled = self._take(rest)
+            yield polled
+            rest -= len(polled.values) + (polled.watermark is not None or polled.idle)
+
+    def release(self) -> None:
+        """Let the function go on."""
+        if self._holds_lock:
+            self._holds_lock = False
+            self._collected.lock.give_back()
+
     def stop(self) -> None:
         """Ask ``run`` to return; what it collects until then still counts."""
         self._collected.running = False
@@ -152,6 +198,7 @@ class SourceFunctionReader(SourceReader):
         self._collected.running = False
         self._collected.cancelled = True
         self._collected.room.set()
+        self.release()
         if not self._over:
             self._function.cancel()
             self._thread.join(_JOIN_SECONDS)

@@ -3,19 +3,27 @@
 Entries are kept in one bucket per time; a heap orders the times. Most times have one timer, so a bucket of
 one is the entry itself and becomes a dictionary only when a second one comes. Deleting leaves the time in
 the heap; a time without a bucket is skipped when it comes up, and when most times are such the heap is rebuilt.
+
+For snapshots a queue can be frozen while it goes on changing: before the bucket of a time changes for the first time
+since, the frozen view keeps a copy of it. So freezing a million timers costs a list of their times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from operator import index
 from typing import Any
 
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.state.changes import Changes
 
 _SLACK = 64  # times without timers that the heap may hold beyond as many as it has with timers
+
+
+_NONE: Any = object()  # no bucket: None may be an entry
 
 
 class _Bucket(dict[Hashable, None]):
@@ -25,12 +33,15 @@ class _Bucket(dict[Hashable, None]):
 class TimerQueue:
     """Timers of one operator in one time domain; times are integers (milliseconds)."""
 
-    __slots__ = ("_buckets", "_firing", "_heap")
+    __slots__ = ("_buckets", "_firing", "_heap", "_log", "_views", "_watched")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
         self._buckets: dict[int, Any] = {}
         self._firing: tuple[int, _Bucket] | None = None
+        self._views: list[FrozenQueue] = []
+        self._log: Changes | None = None
+        self._watched = False  # whether there are views or a log
 
     def add(self, time: int, entry: Hashable) -> None:
         """Register a timer; nothing happens when it is there already."""
@@ -38,21 +49,29 @@ class TimerQueue:
         if firing is not None and firing[0] == time and entry in firing[1]:
             return  # its time is being served, and it is still to come
         bucket = self._buckets.get(time, self)
-        if bucket is self:  # no bucket: None may be an entry
+        if bucket is self:  # no bucket
             self._add_first(time, entry)
         elif type(bucket) is _Bucket:
+            if self._watched and entry not in bucket:
+                self._note(time, (entry,))
             bucket[entry] = None
         elif bucket != entry:
+            if self._watched:
+                self._note(time, (entry,))
             self._buckets[time] = _Bucket({bucket: None, entry: None})
 
     def _add_first(self, time: int, entry: Hashable) -> None:
         if type(time) is not int:
             time = _whole(time)
+        if self._watched:
+            self._note(time, (entry,))
         self._buckets[time] = entry
         heappush(self._heap, time)
 
     def remove(self, time: int, entry: Hashable) -> None:
         """Forget a timer; nothing happens when there is none."""
+        if self._watched and time in self._buckets:
+            self._note(time, (entry,))
         if self._firing is not None and self._firing[0] == time:
             self._firing[1].pop(entry, None)
         bucket = self._buckets.get(time, self)
@@ -84,6 +103,8 @@ class TimerQueue:
         heap, buckets = self._heap, self._buckets
         while heap and heap[0] <= time:
             at = heappop(heap)
+            if self._watched and at in buckets:
+                self._note(at, _members(buckets[at]))
             bucket = buckets.pop(at, self)
             if bucket is self:
                 continue
@@ -102,12 +123,102 @@ class TimerQueue:
         self._firing = None
 
     def entries(self) -> Iterator[tuple[int, Any]]:
-        """All timers, in no particular order; for snapshots."""
+        """All timers, in no particular order."""
         for time, bucket in self._buckets.items():
-            if type(bucket) is _Bucket:
-                yield from ((time, entry) for entry in bucket)
-            else:
-                yield time, bucket
+            for entry in _members(bucket):
+                yield time, entry
+
+    # Snapshots ----------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> Changes | None:
+        """Takes note of every timer that comes or goes; None while nobody wants to know."""
+        return self._log
+
+    @log.setter
+    def log(self, log: Changes | None) -> None:
+        self._log = log
+        self._watched = log is not None or bool(self._views)
+
+    def freeze(self, changed: Iterable[tuple[int, Any]] | None = None) -> FrozenQueue:
+        """All timers as they are now; or of the ``changed`` ones those that are there and those that are gone."""
+        view = FrozenQueue(self, self._buckets, changed)
+        self._views.append(view)
+        self._watched = True
+        return view
+
+    def thaw(self, view: FrozenQueue) -> None:
+        """A view is needed no more."""
+        self._views = [each for each in self._views if each is not view]
+        self._watched = self._log is not None or bool(self._views)
+
+    def _note(self, time: int, entries: Iterable[Hashable]) -> None:
+        """Timers of ``time`` are about to come or go."""
+        if type(time) is not int:
+            time = _whole(time)
+        for view in self._views:
+            view.keep(time)
+        if self._log is not None:
+            for entry in entries:
+                self._log.current[time, entry] = None
+
+
+class FrozenQueue:
+    """The timers of a queue at one moment."""
+
+    __slots__ = ("_buckets", "_done", "_kept", "_pairs", "_queue")
+
+    def __init__(
+        self, queue: TimerQueue, buckets: dict[int, Any], changed: Iterable[tuple[int, Any]] | None
+    ) -> None:
+        self._queue = queue
+        self._buckets = buckets
+        self._kept: dict[int, Any] = {}  # buckets that have changed since, as they were
+        timers: list[Any] = list(buckets if changed is None else changed)
+        self._done = not timers
+        self._pairs = self._all(timers) if changed is None else self._changed(timers)
+
+    def keep(self, time: int) -> None:
+        """The bucket of a time is about to change."""
+        if time not in self._kept:
+            bucket = self._buckets.get(time, _NONE)
+            self._kept[time] = _Bucket(bucket) if type(bucket) is _Bucket else bucket
+
+    def take(self, count: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """Some more timers: those that were there, and those that were gone."""
+        found = list(islice(self._pairs, count))
+        self._done = len(found) < count
+        present = [(time, entry) for time, entry, is_there in found if is_there]
+        return present, [(time, entry) for time, entry, is_there in found if not is_there]
+
+    @property
+    def done(self) -> bool:
+        """Whether all have been taken."""
+        return self._done
+
+    def close(self) -> None:
+        """Nobody will take any more."""
+        self._done = True
+        self._queue.thaw(self)
+
+    def _all(self, times: list[int]) -> Iterator[tuple[int, Any, bool]]:
+        for time in times:
+            for entry in list(_members(self._bucket(time))):
+                yield time, entry, True
+
+    def _changed(self, timers: list[tuple[int, Any]]) -> Iterator[tuple[int, Any, bool]]:
+        for time, entry in timers:
+            bucket = self._bucket(time)
+            yield time, entry, entry in bucket if type(bucket) is _Bucket else bucket == entry
+
+    def _bucket(self, time: int) -> Any:
+        return self._kept[time] if time in self._kept else self._buckets.get(time, _NONE)
+
+
+def _members(bucket: Any) -> Iterable[Any]:
+    if type(bucket) is _Bucket:
+        return bucket
+    return () if bucket is _NONE else (bucket,)
 
 
 def _whole(time: Any) -> int:

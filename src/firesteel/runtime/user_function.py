@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from firesteel.common.errors import ProgramError
+from firesteel.contracts.checkpointing import CheckpointedFunction
 from firesteel.contracts.functions import Function
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.plan.shipped import Shipped
@@ -37,8 +38,9 @@ class UserFunction:
 
     @property
     def is_rich(self) -> bool:
-        """Whether it can have got hold of state: only a function with an ``open`` of its own can."""
-        return isinstance(self.instance, Function) and type(self.instance).open is not Function.open
+        """Whether it can have got hold of state: in an ``open`` of its own, or in ``initialize_state``."""
+        has_open = isinstance(self.instance, Function) and type(self.instance).open is not Function.open
+        return has_open or isinstance(self.instance, CheckpointedFunction)
 
     def open(self, runtime: RuntimeContext) -> None:
         """Call the function's ``open``, when it has one."""

@@ -8,26 +8,36 @@ from typing import Any
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import DataLossError
-from firesteel.common.options import AUTO_WATERMARK_INTERVAL
+from firesteel.common.options import AUTO_WATERMARK_INTERVAL, CHECKPOINTING_MODE
+from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import OperatorStatistics
-from firesteel.runtime.blame import Blame
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, Restore
+from firesteel.runtime.alignment import Alignment, WaitingInput
+from firesteel.runtime.blame import RAISED_BY_USERS, Blame
+from firesteel.runtime.held_input import HeldInput
 from firesteel.runtime.operator import OperatorContext, Receiver
 from firesteel.runtime.operator_chain import Branch, ChainLink, ChainOutput
 from firesteel.runtime.operator_factory import create_operator
 from firesteel.runtime.operators.source import SourceOperator
+from firesteel.runtime.restore import SegmentReader
 from firesteel.runtime.router import Router
 from firesteel.runtime.runtime_context import TaskRuntimeContext
 from firesteel.runtime.services import TaskServices
+from firesteel.runtime.subtask_checkpoints import SubtaskCheckpoints
+from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
 from firesteel.runtime.watermark_valve import WatermarkValve
+from firesteel.runtime.wire_format import BARRIER, Header
 from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.operator_state import OperatorStateBackend
 
 
 class InputChannel:
     """The receiving end of one channel: checks the sequence, knows its input and its place in the valve."""
 
-    __slots__ = ("edge", "ended", "expected", "receive", "sender", "valve_index", "vertex")
+    __slots__ = ("edge", "ended", "expected", "held", "receive", "sender", "valve_index", "vertex")
 
     def __init__(self, vertex: VertexSubtask, edge: EdgePlan, sender: int, valve_index: int) -> None:
         self.vertex = vertex
@@ -37,10 +47,12 @@ class InputChannel:
         self.receive = vertex.head.receive if edge.input_index == 0 else vertex.head.receive_second
         self.expected = 0
         self.ended = False
+        self.held: HeldInput | None = None  # where payloads wait for another input to end
 
-    def check(self, sequence: int) -> None:
-        """Refuse a payload that is not the next one."""
-        if sequence != self.expected or self.ended:
+    def check(self, header: Header) -> None:
+        """Refuse a payload that is not the next one; after the end only barriers may come."""
+        sequence = header.sequence
+        if sequence != self.expected or (self.ended and header.kind != BARRIER):
             raise DataLossError(
                 f"payload {sequence} arrived on edge {self.edge.id} from subtask {self.sender + 1} at "
                 f"{self.vertex.plan.name!r} ({self.vertex.subtask + 1}/{self.vertex.plan.parallelism}), expected "
@@ -59,6 +71,7 @@ class VertexSubtask:
         subtask: int,
         routers: Mapping[int, Router],
         services: TaskServices,
+        checkpointing: bool = False,
     ) -> None:
         self.plan = vertex
         self.subtask = subtask
@@ -69,13 +82,24 @@ class VertexSubtask:
         self._services = services
         self._routers = list(routers.values())
         self.contexts: list[TaskRuntimeContext] = []
-        self.backends: list[HashMapBackend] = []  # the state of each operator
+        self.backends: list[HashMapBackend] = []  # the keyed state of each operator
+        self.operator_states: list[OperatorStateBackend] = []  # its list states
+        self._checkpointing = checkpointing
+        self._restored: Restore | None = None
         self.links = self._build_links(plan, routers)
         self.head = self.links[0]
         self._timed = [link for link in self.links if link.is_timed]
         self.channels = self._build_channels(plan)
         self._open_channels = len(self.channels)
         self._valve = WatermarkValve(len(self.channels))
+        self.held = self._hold_inputs()
+        exactly_once = Configuration.from_dict(dict(plan.options)).get(CHECKPOINTING_MODE) == "EXACTLY_ONCE"
+        self.alignment = Alignment(len(self.channels), exactly_once)
+        self.waiting = WaitingInput()
+        self._aligning_since = 0.0
+        self._checkpoints = SubtaskCheckpoints(
+            vertex, subtask, self.links, self.backends, self.operator_states, services.now
+        )
 
     @property
     def source(self) -> SourceOperator | None:
@@ -87,10 +111,30 @@ class VertexSubtask:
 
     def open(self) -> None:
         """Open the operators, last one first: whoever receives is ready before anyone sends."""
-        for link, context in zip(reversed(self.links), reversed(self.contexts), strict=True):
+        for index, link in reversed(list(enumerate(self.links))):
+            keyed = any(self.plan.operators[index].key_selectors)
             link.open(
-                OperatorContext(link.output, context, self._services, self._mode, self._watermark_interval)
+                OperatorContext(
+                    link.output,
+                    self.contexts[index],
+                    self._services,
+                    self._mode,
+                    self._watermark_interval,
+                    self.operator_states[index],
+                    self.backends[index] if keyed else None,
+                    None if self._restored is None else self._restored.checkpoint_id,
+                    self._checkpointing,
+                )
             )
+        if self._valve.clock > MIN_TIMESTAMP:
+            self.head.watermark(self._valve.clock)
+
+    def restore(self, restore: Restore, reader: SegmentReader) -> None:
+        """Go on from a checkpoint; before `open`."""
+        self._restored = restore
+        clock = self._checkpoints.restore(restore, reader)
+        if self.channels:
+            self._valve.resume(clock)
 
     def poll(self, limit: int) -> bool:
         """Let the source produce a batch."""
@@ -100,6 +144,8 @@ class VertexSubtask:
 
     def close(self) -> list[Exception]:
         """Close all operators; what goes wrong with one does not keep the others open."""
+        self.stop_holding()
+        self.waiting.close()
         errors: list[Exception] = []
         for link in self.links:
             try:
@@ -127,10 +173,56 @@ class VertexSubtask:
     def end(self, channel: InputChannel) -> None:
         """The end of one channel; the last one ends the subtask."""
         channel.ended = True
+        if self.held is not None and channel.held is None:
+            self.held.awaited_ended()
         self._open_channels -= 1
         if self._open_channels == 0:
             self.head.end()
             self.finished = True
+
+    # Checkpoints --------------------------------------------------------------------------------------
+
+    def trigger(self, order: CheckpointOrder) -> SubtaskSnapshot:
+        """Begin a checkpoint here, at a source."""
+        snapshot = self._checkpoints.take(order, MIN_TIMESTAMP)
+        if order.kind is CheckpointKind.STOP and self.source is not None:
+            self.source.suspend()
+        return snapshot
+
+    def barrier(self, channel: InputChannel, order: CheckpointOrder) -> SubtaskSnapshot | None:
+        """A barrier on one channel; with the last one comes the snapshot."""
+        if not self.alignment.blocked:
+            self._aligning_since = self._services.now()
+        if not self.alignment.barrier(channel.valve_index, order):
+            return None
+        snapshot = self._checkpoints.take(
+            order, self._valve.clock, self._services.now() - self._aligning_since
+        )
+        self.waiting.release()
+        return snapshot
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is durable."""
+        self._checkpoints.confirm(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up: nobody waits for its barriers any more."""
+        self.alignment.abort(checkpoint_id)
+        if not self.alignment.blocked:
+            self.waiting.release()
+        if self.source is not None:
+            self.source.resume()
+        self._checkpoints.abort(checkpoint_id)
+
+    # Inputs that wait in BATCH ------------------------------------------------------------------------
+
+    def stop_holding(self) -> None:
+        """From now on input is processed as it arrives."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+            for channel in self.channels:
+                channel.held = None
 
     # Output -------------------------------------------------------------------------------------------
 
@@ -164,6 +256,7 @@ class VertexSubtask:
             links[index] = self._build_link(operators[index], consumers)
         self.contexts.reverse()
         self.backends.reverse()
+        self.operator_states.reverse()
         return [links[index] for index in range(len(operators))]
 
     def _consumers(
@@ -182,6 +275,7 @@ class VertexSubtask:
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
     ) -> ChainLink:
         state = HashMapBackend(self._services.now)
+        operator_state = OperatorStateBackend()
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
             tag: Branch(_converter(operator.side_types.get(tag)), receivers)
@@ -196,21 +290,24 @@ class VertexSubtask:
             "" if user_code is None else user_code.description,
         )
         try:
-            live = create_operator(operator, state)
-        except Exception as error:
+            live = create_operator(operator, state, operator_state)
+        except RAISED_BY_USERS as error:
             raise blame.error(error) from error
         self.backends.append(state)
-        link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, operator.key_selectors)
-        self.contexts.append(
-            TaskRuntimeContext(
-                operator.name,
-                self.plan,
-                self.subtask,
-                self._services,
-                self._job_parameters,
-                state if any(operator.key_selectors) else None,
-            )
+        self.operator_states.append(operator_state)
+        link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, state, operator.key_selectors)
+        context = TaskRuntimeContext(
+            operator.name,
+            self.plan,
+            self.subtask,
+            self._services,
+            self._job_parameters,
+            state if any(operator.key_selectors) else None,
         )
+        if not isinstance(live, SourceOperator):
+            context.metrics.gauge("currentInputWatermark", lambda: link.current_watermark)
+        context.metrics.gauge("currentOutputWatermark", lambda: link.output.current_watermark)
+        self.contexts.append(context)
         return link
 
     def _build_channels(self, plan: JobPlan) -> list[InputChannel]:
@@ -220,6 +317,17 @@ class VertexSubtask:
             for sender in edge.distribution.sources(self.subtask, senders, self.plan.parallelism):
                 found.append(InputChannel(self, edge, sender, len(found)))
         return found
+
+    def _hold_inputs(self) -> HeldInput | None:
+        """Where some inputs wait for another one to end; None when all are processed as they arrive."""
+        first = self.plan.operators[0].spec.reads_first
+        if first is None or self._mode is not RuntimeMode.BATCH:
+            return None
+        waiting = [channel for channel in self.channels if channel.edge.input_index != first]
+        held = HeldInput(awaited=len(self.channels) - len(waiting))
+        for channel in waiting:
+            channel.held = held
+        return held
 
 
 def watermark_interval(plan: JobPlan) -> int:

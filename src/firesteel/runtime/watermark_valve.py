@@ -29,6 +29,15 @@ class WatermarkValve:
         self._clock = MIN_TIMESTAMP
         self._active = True
 
+    @property
+    def clock(self) -> int:
+        """How far event time has come."""
+        return self._clock
+
+    def resume(self, clock: int) -> None:
+        """Event time had come so far when the job went on from a checkpoint; it never goes back."""
+        self._clock = clock
+
     def watermark(self, channel: int, timestamp: int) -> int | None:
         """A watermark on a channel; the new clock, or None when it does not advance."""
         state = self._channels[channel]

@@ -94,8 +94,8 @@ def _encode_body(element: Element) -> tuple[int, bytes]:
             return WATERMARK, _LONG.pack(timestamp)
         case StreamStatus(active):
             return STATUS, b"\x01" if active else b"\x00"
-        case Barrier(checkpoint_id, timestamp):
-            return BARRIER, _TWO_LONGS.pack(checkpoint_id, timestamp)
+        case Barrier(order):
+            return BARRIER, pickle.dumps(order, protocol=5)
         case LatencyMarker(marked_at_ms, source_id):
             return LATENCY, _TWO_LONGS.pack(marked_at_ms, source_id)
         case _:
@@ -171,7 +171,7 @@ _DECODERS: dict[int, Callable[[memoryview], Element]] = {
     ROWS: _unpack_rows,
     WATERMARK: lambda body: Watermark(*_LONG.unpack(body)),
     STATUS: lambda body: StreamStatus(body[0] == 1),
-    BARRIER: lambda body: Barrier(*_TWO_LONGS.unpack(body)),
+    BARRIER: lambda body: Barrier(pickle.loads(body)),
     LATENCY: lambda body: LatencyMarker(*_TWO_LONGS.unpack(body)),
     END: lambda body: END_OF_INPUT,
 }

@@ -25,6 +25,7 @@ from firesteel.common.options import (
     PIPELINE_JARS,
     PYTHON_ARCHIVES,
     PYTHON_FILES,
+    PYTHON_PATH,
     PYTHON_REQUIREMENTS,
 )
 from firesteel.spark.requirements import install_requirements
@@ -50,7 +51,7 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
     for archive in archives:
         session.sparkContext.addArchive(_named_archive(archive))
     return TaskFiles(
-        (*python_files, *_packages(configuration, carrier), *beside),
+        (*python_files, *_packages(configuration, carrier), *_on_workers(configuration), *beside),
         {name: carrier.cached(path) for name, path in cached.items()},
         unpacked_here=bool(archives),
         home=os.getcwd() if local else None,
@@ -60,6 +61,12 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
 def _packages(configuration: Configuration, carrier: _Carrier) -> list[Place]:
     requirements = configuration.get(PYTHON_REQUIREMENTS)
     return [carrier.cached(install_requirements(requirements))] if requirements else []
+
+
+def _on_workers(configuration: Configuration) -> list[Place]:
+    """Directories that are on the workers' machines already; relative ones are the driver's."""
+    paths = (configuration.get(PYTHON_PATH) or "").split(os.pathsep)
+    return [Place(os.path.abspath(path)) for path in paths if path]
 
 
 def _named_archive(setting: str) -> str:

@@ -18,6 +18,7 @@ from firesteel.plan.control_protocol import outward_address
 from firesteel.plan.executor import ControlEndpoint, Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import Restore
 from firesteel.spark import session as sessions
 from firesteel.spark.dependencies import bring
 from firesteel.spark.engine_errors import explain
@@ -151,6 +152,8 @@ class SparkAttempt:
             logging.getLogger().getEffectiveLevel(),
             self._report_seconds,
             self._files,
+            self._deployment.checkpointing,
+            _restore_for_stage(self._deployment, stage),
         )
         blob = cloudpickle.dumps(setup)
 
@@ -164,3 +167,12 @@ def _for_stage(plan: JobPlan, stage: int) -> JobPlan:
     """The plan without the user code of other stages: a big collection travels to its source only."""
     vertices = tuple(v if v.stage == stage else replace(v, operators=()) for v in plan.vertices)
     return replace(plan, vertices=vertices)
+
+
+def _restore_for_stage(deployment: Deployment, stage: int) -> Restore | None:
+    """The state of the stage's own operators."""
+    restore = deployment.restore
+    if restore is None:
+        return None
+    ids = {operator.id for v in deployment.plan.vertices if v.stage == stage for operator in v.operators}
+    return replace(restore, operators={i: found for i, found in restore.operators.items() if i in ids})

@@ -8,6 +8,7 @@ is taken from the mailbox, so the stage before feels it too.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import random
@@ -21,24 +22,27 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from firesteel import pyflink_alias
+from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.errors import DataLossError, JobExecutionError
+from firesteel.common.options import CHECKPOINTING_SNAPSHOT_COMPRESSION
 from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, connect, open_collector
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
-    AlignmentUpdate,
     CancelTask,
+    CheckpointAborted,
     MasterMessage,
-    StopSources,
     TaskCancelled,
     TaskFinished,
     TaskId,
     TaskStarted,
 )
+from firesteel.plan.state_handles import Restore
 from firesteel.plan.task_failure import to_message
 from firesteel.runtime.blame import Blame
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
+from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
 
@@ -47,6 +51,7 @@ _MAILS_AT_ONCE = 32
 # because a row costs Spark about as much with one record as with a hundred.
 _FLUSH_SECONDS = 0.002
 _KILL_SECONDS = 30.0
+_WRITER_SECONDS = 0.005  # how long to leave a busy writer alone
 _MASTER_LOST = 75
 _BATCH_BYTES = 64 << 20
 _CAUSE_SECONDS = 3.0
@@ -64,6 +69,8 @@ class TaskSetup:
     log_level: int
     report_seconds: float
     files: TaskFiles
+    checkpointing: bool = False
+    restore: Restore | None = None
 
 
 class _Cancelled(BaseException):
@@ -98,6 +105,9 @@ class TaskShell:
         self._output = TaskOutput(self._master.send)
         self._next_report = time.monotonic() + setup.report_seconds
         self._flushed_at = 0.0
+        self._storages: dict[str, Storage] = {}
+        compress = setup.plan.options.get(CHECKPOINTING_SNAPSHOT_COMPRESSION.key, "").lower() == "true"
+        self._snapshots = SnapshotThread(self, compress, self._master.send)
 
     # Services -----------------------------------------------------------------------------------------
 
@@ -120,6 +130,12 @@ class TaskShell:
             self._collectors[collect_id] = open_collector(self._setup.endpoint, hello)
         self._collectors[collect_id](blob)
 
+    def storage(self, root: str) -> Storage:
+        """Where the files of a checkpoint are."""
+        if root not in self._storages:
+            self._storages[root] = open_storage(root)
+        return self._storages[root]
+
     def cached_file(self, name: str) -> str:
         """Path of a registered file, as Spark distributed it."""
         return self._setup.files.cached_file(name)
@@ -140,8 +156,8 @@ class TaskShell:
         task: StageTask | None = None
         try:
             with self._output.redirected(self._setup.log_level):
-                task = StageTask(self._setup.plan, self._id, self)
-                task.open()
+                task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
+                task.open(self._setup.restore)
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
                 self._mailbox.feed(batches)
                 yield from self._work(task)
@@ -176,12 +192,16 @@ class TaskShell:
                     self._check_input_ended(task)
                 else:
                     task.receive(mail)
-            if mailbox.control:
+            while mailbox.control:
                 self._obey(task)
             task.poll()
-            for report in task.take_watermark_reports():
+            if self._can_work_on_snapshots(task):
+                snapshot = task.work_on_snapshots()
+                assert snapshot is not None
+                self._snapshots.add(snapshot)
+            for report in task.take_messages():
                 self._master.send(report)
-            busy = not mailbox.empty() or task.ready()
+            busy = not mailbox.empty() or task.ready() or self._can_work_on_snapshots(task)
             pause = 0.0 if busy else self._flushed_at + _FLUSH_SECONDS - time.monotonic()
             rows = task.take(idle=not busy and pause <= 0)
             if rows:
@@ -196,6 +216,9 @@ class TaskShell:
             self._output.flush()
             wait = self._seconds_to_wait(task)
             mailbox.wait(min(wait, pause) if pause > 0 else wait)
+
+    def _can_work_on_snapshots(self, task: StageTask) -> bool:
+        return task.has_snapshots and not self._snapshots.busy
 
     def _check_input_ended(self, task: StageTask) -> None:
         try:
@@ -212,16 +235,16 @@ class TaskShell:
 
     def _seconds_to_wait(self, task: StageTask) -> float:
         until_report = self._next_report - time.monotonic()
-        return max(0.0, min(task.next_poll() - self.now(), until_report))
+        until_written = _WRITER_SECONDS if task.has_snapshots else math.inf
+        return max(0.0, min(task.next_poll() - self.now(), until_report, until_written))
 
     def _obey(self, task: StageTask) -> None:
         message = self._mailbox.take_control()
         if isinstance(message, CancelTask):
             raise _Cancelled
-        if isinstance(message, StopSources):
-            task.stop_sources()
-        if isinstance(message, AlignmentUpdate):
-            task.align(message)
+        if isinstance(message, CheckpointAborted):
+            self._snapshots.abort(message.checkpoint_id)
+        task.obey(message)
 
     def _report(self, task: StageTask) -> None:
         now = time.monotonic()
@@ -231,6 +254,7 @@ class TaskShell:
             self._master.send(task.report())
 
     def _finish(self, task: StageTask) -> None:
+        self._snapshots.close()
         errors = task.close()
         if errors:
             raise errors[0]

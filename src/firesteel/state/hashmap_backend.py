@@ -23,16 +23,24 @@ States that always turn to a namespace together share a `NamespaceScope`: make o
 it to ``namespaced(descriptor, scope)`` and call ``scope.set_namespace(window)`` once for all of them.
 
 Timer queues belong to the state, too: an operator hands over each one it has (`add_timers`), and snapshots take
-and restore them together with the tables.
+and restore them together with the tables. So do stores that an operator keeps beside the tables (`add_store`).
+
+**A batch announces its keys.** While ``tracks`` is true, whoever is about to change an entry says so first:
+``touch(keys)`` for what is under keys, ``touch_pairs(pairs)`` for what is under ``(key, namespace)``. Operators call
+``touch`` once for a batch of records, or before the function of a timer is called, and ``touch_pairs`` as windows
+come up. Snapshots in progress save what they need, and the next delta knows what to write. ``touch`` also says that
+nothing of what was announced before is in use any more; ``touch_pairs`` does not.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from firesteel.common.errors import ProgramError
+from firesteel.common.errors import CorruptStateError, ProgramError, short_repr
+from firesteel.common.time import to_millis
+from firesteel.contracts.runtime_context import KeyedStateStore
 from firesteel.contracts.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -46,7 +54,10 @@ from firesteel.contracts.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from firesteel.plan.state_handles import StateMeta
 from firesteel.state.key_context import BEFORE_FIRST_KEY, KeyContext, NamespaceScope
+from firesteel.state.key_space import KeySpace, Table, TableId
+from firesteel.state.keyed_snapshot import Keep
 from firesteel.state.keyed_state import (
     HeapAggregatingState,
     HeapListState,
@@ -55,9 +66,14 @@ from firesteel.state.keyed_state import (
     HeapState,
     HeapValueState,
 )
+from firesteel.state.snapshot_chain import MAX_DELTAS
+from firesteel.state.state_blocks import Accepts, chosen, read_block
+from firesteel.state.state_migration import conversion
+from firesteel.state.state_registry import StateRegistry, checked, is_internal
 from firesteel.state.state_ttl import TTL_KINDS, TtlState
+from firesteel.state.tracked_state import EntryStore, TimerStore, TrackedState
 
-Table = dict[Any, Any]
+__all__ = ["EntryStore", "HashMapBackend", "Table", "TableId", "TimerStore"]
 
 _KINDS: dict[type[StateDescriptor], Callable[..., HeapState]] = {
     ValueStateDescriptor: HeapValueState,
@@ -68,120 +84,179 @@ _KINDS: dict[type[StateDescriptor], Callable[..., HeapState]] = {
 }
 
 
-class TableId(NamedTuple):
-    """Which table: the state's name and whether its entries are under ``(key, namespace)``."""
+class HashMapBackend(TrackedState, KeyedStateStore):
+    """All keyed state of one operator's subtask.
 
-    name: str
-    namespaced: bool
+    ``incremental``: snapshots may be deltas to the last confirmed one, at most ``max_deltas`` in a row. ``operator``
+    is the name that errors mention.
+    """
 
-
-class TimerStore(Protocol):
-    """A timer queue, as far as a snapshot needs it."""
-
-    def add(self, time: int, entry: Any) -> None:
-        """Register a timer."""
-        ...
-
-    def entries(self) -> Iterator[tuple[int, Any]]:
-        """All timers."""
-        ...
-
-
-class HashMapBackend:
-    """All keyed state of one operator's subtask."""
-
-    __slots__ = ("_clock", "_restored_timers", "_states", "_tables", "_timers", "_ttl_states", "current_key")
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        *,
+        incremental: bool = False,
+        max_deltas: int = MAX_DELTAS,
+        operator: str = "",
+    ) -> None:
+        super().__init__(incremental, max_deltas)
         self.current_key: Any = BEFORE_FIRST_KEY
+        #: Whether the operator may ask for states after it was opened, as window functions do.
+        self.asks_late = False
         self._clock = clock  # the task's, for time to live
-        self._tables: dict[TableId, Table] = {}
-        self._timers: dict[TableId, TimerStore] = {}
-        self._restored_timers: dict[TableId, list[tuple[int, Any]]] = {}
-        self._ttl_states: list[TtlState] = []
+        self._registry = StateRegistry(operator)
+        self._ttl_states: dict[TableId, TtlState] = {}
         self._states: dict[tuple[TableId, int], tuple[type, Any]] = {}
 
     # Tables -------------------------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
         """The dictionary from key to value behind one state."""
-        return self._tables.setdefault(TableId(name, False), {})
+        self._registry.claim_internal(TableId(name, False))
+        return self._keys.table(name)
 
     def namespaced_table(self, name: str) -> Table:
         """The dictionary from ``(key, namespace)`` to value behind one state."""
-        return self._tables.setdefault(TableId(name, True), {})
+        self._registry.claim_internal(TableId(name, True))
+        return self._pairs.table(name)
 
-    def tables(self) -> Iterator[tuple[TableId, Table]]:
-        """All tables, for snapshots."""
-        return iter(self._tables.items())
+    def keys_of(self, name: str) -> Iterator[Any]:
+        """The keys that have something in a table; each one may be read and changed while it is at hand."""
+        for key in list(self._keys.table(name)):
+            if self.tracks:
+                self.touch((key,))
+            yield key
 
-    # Timers and snapshots -----------------------------------------------------------------------------
-
-    def add_timers(self, name: str, timers: TimerStore, namespaced: bool = False) -> None:
-        """Make a timer queue part of this state; its entries are keys, or ``(key, namespace)``.
-
-        What was restored under this name before is registered now.
-        """
-        timers_id = TableId(name, namespaced)
-        self._timers[timers_id] = timers
-        for time_, entry in self._restored_timers.pop(timers_id, ()):
-            timers.add(time_, entry)
-
-    def timers(self) -> Iterator[tuple[TableId, TimerStore]]:
-        """All timer queues, for snapshots."""
-        return iter(self._timers.items())
-
-    def restore(
-        self, tables: Mapping[TableId, Table], timers: Mapping[TableId, list[tuple[int, Any]]]
-    ) -> None:
-        """Put state and timers of a snapshot into this backend, before or after states are asked for."""
-        for table_id, table in tables.items():
-            self._tables.setdefault(table_id, {}).update(table)
-        for timers_id, entries in timers.items():
-            queue = self._timers.get(timers_id)
-            if queue is None:
-                self._restored_timers.setdefault(timers_id, []).extend(entries)
-            else:
-                for time_, entry in entries:
-                    queue.add(time_, entry)
-
-    def before_full_snapshot(self) -> None:
-        """Let expired values go, where the user wants that with full snapshots."""
-        for state in self._ttl_states:
-            if state.cleans_full_snapshots:
-                state.drop_expired()
+    def values_of(self, name: str) -> Iterator[list[Any]]:
+        """All values of a table, some at a time."""
+        yield list(self._keys.table(name).values())
 
     def records_passed(self, count: int) -> None:
         """An operator has processed so many records: let expired values go, where the user wants that per record."""
-        for state in self._ttl_states:
+        for state in self._ttl_states.values():
             if state.sweeps_for_every_record:
                 state.sweep_after(count)
 
+    def close(self) -> None:
+        """Release resources."""
+
+    # Restoring ----------------------------------------------------------------------------------------
+
+    def expect(self, metas: Iterable[StateMeta]) -> None:
+        """What is known of the states that are restored; asking for one in another way is refused."""
+        self._registry.expect(metas)
+
+    def restore_block(self, payload: bytes, accepts: Accepts | None = None) -> None:
+        """Put a block of a snapshot into this backend, before the operator is opened.
+
+        ``accepts`` tells which keys belong here; without it all do. Timers and entries of stores wait until
+        the operator asks for its queue or store.
+        """
+        match chosen(read_block(payload), accepts):
+            case ("put", name, namespaced, keys, values):
+                self._restore_entries(TableId(name, namespaced), keys, values)
+            case ("remove", name, namespaced, keys):
+                self._remove_entries(TableId(name, namespaced), keys)
+            case ("timers", name, namespaced, times, entries):
+                self._restore_timers(TableId(name, namespaced), zip(times, entries, strict=True))
+            case ("timers_removed", name, namespaced, times, entries):
+                self._remove_timers(TableId(name, namespaced), zip(times, entries, strict=True))
+            case ("entries", name, keys, values, extra):
+                self._restore_store(name, keys, values, extra)
+            case unknown:
+                raise CorruptStateError(f"a block of keyed state begins with {short_repr(unknown[:1])}")
+
+    def _restore_entries(self, table_id: TableId, keys: list[Any], values: list[Any]) -> None:
+        self._space(table_id).table(table_id.name).update(zip(keys, values, strict=True))
+
+    def _remove_entries(self, table_id: TableId, keys: list[Any]) -> None:
+        table = self._space(table_id).table(table_id.name)
+        for key in keys:
+            table.pop(key, None)
+
+    def _restore_timers(self, timers_id: TableId, timers: Iterable[tuple[int, Any]]) -> None:
+        queue = self._timers.get(timers_id)
+        if queue is None:
+            self._waiting.add_timers(timers_id, timers)
+        else:
+            for time_, entry in timers:
+                queue.add(time_, entry)
+
+    def _remove_timers(self, timers_id: TableId, timers: Iterable[tuple[int, Any]]) -> None:
+        queue = self._timers.get(timers_id)
+        if queue is None:
+            self._waiting.remove_timers(timers_id, timers)
+        else:
+            for time_, entry in timers:
+                queue.remove(time_, entry)
+
+    def _restore_store(self, name: str, keys: list[Any], values: list[Any], extra: Any) -> None:
+        if name in self._stores:
+            self._stores[name].restore(keys, values, extra)
+        else:
+            self._waiting.add_entries(name, (keys, values, extra))
+
+    def metas(self) -> tuple[StateMeta, ...]:
+        """What a manifest says of the states."""
+        return self._registry.metas()
+
+    def unclaimed(self) -> list[str]:
+        """Names of restored states that the program has not asked for; to be looked at after it was opened.
+
+        Those of windows and triggers are not among them, because these ask when they need them.
+        """
+        filled = [
+            table_id for table_id, table in self.tables() if table and not self._registry.is_claimed(table_id)
+        ]
+        tables = [*self._registry.unclaimed(), *filled]
+        names = [i.name for i in tables if is_internal(i.name) or not (i.namespaced or self.asks_late)]
+        return list(dict.fromkeys([*names, *self._waiting.names()]))
+
+    def drop_unclaimed(self) -> None:
+        """Forget what `unclaimed` lists."""
+        for name in self.unclaimed():
+            for space in self._spaces:
+                table_id = TableId(name, space.namespaced)
+                if not self._registry.is_claimed(table_id):
+                    self._registry.drop(table_id)
+                    space.tables.pop(name, None)
+            self._waiting.drop(name)
+
+    def _space(self, table_id: TableId) -> KeySpace:
+        return self._pairs if table_id.namespaced else self._keys
+
+    def _keeper(self, table_id: TableId) -> Keep | None:
+        """Leaves expired values out of full snapshots, where the user wants that."""
+        state = self._ttl_states.get(table_id)
+        return state.keeper() if state is not None and state.cleans_full_snapshots else None
+
     # State per key ------------------------------------------------------------------------------------
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """A single value per key."""
-        state: HeapValueState = self._state(descriptor, self, False)
+        state: HeapValueState = self._state(state_descriptor, self, False)
         return state
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         """A list per key."""
-        state: HeapListState = self._state(descriptor, self, False)
+        state: HeapListState = self._state(state_descriptor, self, False)
         return state
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """A dictionary per key."""
-        state: HeapMapState = self._state(descriptor, self, False)
+        state: HeapMapState = self._state(state_descriptor, self, False)
         return state
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         """A value per key that takes up what is added by a reduce function."""
-        state: HeapReducingState = self._state(descriptor, self, False)
+        state: HeapReducingState = self._state(state_descriptor, self, False)
         return state
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
         """An accumulator per key that takes up what is added by an aggregate function."""
-        state: HeapAggregatingState = self._state(descriptor, self, False)
+        state: HeapAggregatingState = self._state(state_descriptor, self, False)
         return state
 
     def get_keyed_state(self, descriptor: StateDescriptor) -> Any:
@@ -212,7 +287,7 @@ class HashMapBackend:
     def clear_namespace(self, key: Any, namespace: Any, names: Iterable[str]) -> None:
         """Forget what the named states hold for a key in a namespace."""
         for name in names:
-            table = self._tables.get(TableId(name, True))
+            table = self._pairs.tables.get(name)
             if table is not None:
                 table.pop((key, namespace), None)
 
@@ -239,9 +314,36 @@ class HashMapBackend:
         return known[1]
 
     def _make(self, descriptor: StateDescriptor, keys: KeyContext, table_id: TableId) -> HeapState:
-        table = self._tables.setdefault(table_id, {})
+        self._adopt(descriptor, table_id)
+        table = self._space(table_id).table(table_id.name)
         if descriptor.get_ttl_config() is None:
             return _KINDS[type(descriptor)](keys, table, descriptor)
         state = TTL_KINDS[type(descriptor)](keys, table, descriptor, self._clock)
-        self._ttl_states.append(state)
+        if state.sweep is not None:
+            state.sweep.announce = self._sweeper(self._space(table_id))
+        self._ttl_states[table_id] = state
         return state
+
+    def _adopt(self, descriptor: StateDescriptor, table_id: TableId) -> None:
+        """Give a state what was restored for it, in the form that the program wants now."""
+        found = self._registry.claim(descriptor, table_id)
+        if found is None:
+            return
+        old_id, old = found
+        wanted = self._registry.meta(table_id)
+        migrates = checked(self._registry.operator, old, wanted, descriptor)
+        convert = conversion(descriptor, old, migrates, to_millis(self._clock()))
+        if old_id != table_id:
+            self._rename(old_id, table_id)
+        if convert is not None:
+            self._convert(table_id, convert)
+
+    def _rename(self, old_id: TableId, new_id: TableId) -> None:
+        tables = self._space(old_id).tables
+        if old_id.name in tables:
+            tables[new_id.name] = tables.pop(old_id.name)
+
+    def _convert(self, table_id: TableId, convert: Callable[[Any], Any]) -> None:
+        table = self._space(table_id).table(table_id.name)
+        for key, stored in table.items():
+            table[key] = convert(stored)

@@ -1,47 +1,43 @@
-"""What one operator's subtask has to get back to go on: its state tables and its timers, as plain data.
-
-The unit of snapshots. It is addressed by table and key (`TableId` says where in an entry the key is), so that
-a checkpoint can cut it by key group.
-"""
+"""What one operator's subtask has to get back to go on, as the blocks of a checkpoint: for harnesses in tests."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-import cloudpickle
-
-from firesteel.state.hashmap_backend import HashMapBackend, Table, TableId
+from firesteel.plan.state_handles import StateMeta
+from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
 __all__ = ["OperatorSnapshot"]
 
+_NO_CHECKPOINT = 0  # their numbers begin with 1
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """A copy of state and timers at one moment; restoring copies again, so it can be used many times."""
+    """State and timers at one moment, serialised as in a checkpoint; can be used many times."""
 
-    tables: dict[TableId, Table] = field(default_factory=dict)
-    timers: dict[TableId, list[tuple[int, Any]]] = field(default_factory=dict)
-    broadcast: dict[str, Table] = field(default_factory=dict)
+    keyed: tuple[bytes, ...] = ()
+    lists: tuple[bytes, ...] = ()
+    states: tuple[StateMeta, ...] = ()
 
     @classmethod
     def take(cls, keyed: HashMapBackend, operator: OperatorStateBackend | None = None) -> OperatorSnapshot:
-        """Copy what there is now."""
-        keyed.before_full_snapshot()
-        timers = {timers_id: list(queue.entries()) for timers_id, queue in keyed.timers()}
-        broadcast = {} if operator is None else operator.tables
-        return cls(dict(keyed.tables()), timers, broadcast)._copied()
+        """Serialise what there is now."""
+        snapshot = keyed.begin_snapshot(_NO_CHECKPOINT, full=True)
+        blocks: list[bytes] = []
+        while not snapshot.done:
+            blocks += snapshot.step()
+        keyed.discard(_NO_CHECKPOINT)
+        lists = () if operator is None else tuple(operator.snapshot())
+        states = () if operator is None else operator.metas()
+        return cls(tuple(blocks), lists, (*keyed.metas(), *states))
 
     def restore(self, keyed: HashMapBackend, operator: OperatorStateBackend | None = None) -> None:
-        """Put a copy into a new subtask."""
-        copy = self._copied()
-        keyed.restore(copy.tables, copy.timers)
+        """Put it into a new subtask, before its operator is opened."""
+        keyed.expect(self.states)
+        for block in self.keyed:
+            keyed.restore_block(block)
         if operator is not None:
-            for name in operator.tables.keys() & copy.broadcast.keys():
-                operator.tables[name].update(copy.broadcast[name])
-
-    def _copied(self) -> OperatorSnapshot:
-        # Pickled, as in a checkpoint: what cannot be pickled shows in the first test.
-        copied: OperatorSnapshot = cloudpickle.loads(cloudpickle.dumps(self))
-        return copied
+            operator.restore([self.lists], 0, 1)
+            operator.expect(self.states)

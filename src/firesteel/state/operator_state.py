@@ -1,22 +1,30 @@
-"""State that belongs to a subtask rather than to a key: broadcast state, a map that is the same in every subtask.
+"""State that belongs to a subtask rather than to a key: lists, and broadcast state.
 
-The broadcast side of a function writes it, the other side gets a view that refuses to.
+A list is dealt out anew when the parallelism changes, a union list is given whole to everybody. Broadcast state is a
+map that is the same in every subtask: the broadcast side of a function writes it, the other side gets a view
+that refuses to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from firesteel.common.errors import ProgramError, UnsupportedOperationError
+from firesteel.common.errors import CorruptStateError, ProgramError, UnsupportedOperationError, short_repr
 from firesteel.contracts.state import (
     BroadcastState,
+    ListState,
+    ListStateDescriptor,
     MapStateDescriptor,
     OperatorStateStore,
     ReadOnlyBroadcastState,
+    StateDescriptor,
 )
+from firesteel.plan.state_handles import StateMeta, StateMode
+from firesteel.state.state_blocks import read_block, write_block
+from firesteel.state.state_registry import checked, meta_of
 
-__all__ = ["HeapBroadcastState", "OperatorStateBackend", "ReadOnlyView"]
+__all__ = ["HeapBroadcastState", "OperatorStateBackend", "ReadOnlyView", "SubtaskListState"]
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
@@ -105,27 +113,184 @@ class HeapBroadcastState(ReadOnlyView, BroadcastState[Any, Any]):
         self.remove(key)
 
 
-class OperatorStateBackend(OperatorStateStore):
-    """The broadcast states of one operator's subtask: those whose descriptors were given to ``broadcast()``."""
+class SubtaskListState(ListState[Any]):
+    """A list of one subtask."""
 
-    def __init__(self, descriptors: Iterable[MapStateDescriptor]) -> None:
-        self.tables: dict[str, dict[Any, Any]] = {descriptor.get_name(): {} for descriptor in descriptors}
-        self._states = {name: HeapBroadcastState(name, table) for name, table in self.tables.items()}
-        self._views = {name: ReadOnlyView(name, table) for name, table in self.tables.items()}
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def get(self) -> Iterable[Any]:
+        """The elements; a copy."""
+        return list(self.items)
+
+    def add(self, value: Any) -> None:
+        """Append one element."""
+        self.items.append(value)
+
+    def add_all(self, values: list[Any]) -> None:
+        """Append several elements."""
+        self.items.extend(values)
+
+    def update(self, values: list[Any]) -> None:
+        """Replace all elements."""
+        self.items = list(values)
+
+    def clear(self) -> None:
+        """Forget all elements."""
+        self.items = []
+
+
+class OperatorStateBackend(OperatorStateStore):
+    """The list, union list and broadcast states of one operator's subtask.
+
+    ``descriptors`` are those that were given to ``broadcast()``. What was restored waits until its state is asked
+    for.
+    """
+
+    def __init__(self, descriptors: Iterable[MapStateDescriptor] = (), operator: str = "") -> None:
+        self._operator = operator
+        self._declared: set[str] = set()
+        self._metas: dict[str, StateMeta] = {}
+        self._lists: dict[str, SubtaskListState] = {}
+        self._found: dict[str, list[Any]] = {}
+        self._found_metas: dict[str, StateMeta] = {}
+        #: What each broadcast state holds.
+        self.tables: dict[str, dict[Any, Any]] = {}
+        self._states: dict[str, HeapBroadcastState] = {}
+        self._views: dict[str, ReadOnlyView] = {}
+        self.declare(descriptors)
+
+    # States -------------------------------------------------------------------------------------------
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask; dealt out evenly when the parallelism changes."""
+        return self._list(state_descriptor, StateMode.SPLIT)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask; after a restart every subtask gets those of all."""
+        return self._list(state_descriptor, StateMode.UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The state, writable."""
-        return self._states[self._checked(state_descriptor)]
+        """A map that is the same in every subtask."""
+        name = state_descriptor.get_name()
+        found = self._claim(state_descriptor, StateMode.BROADCAST, "map")
+        if name not in self._states:
+            table = self.tables[name] = dict(found)
+            self._states[name] = HeapBroadcastState(name, table)
+            self._views[name] = ReadOnlyView(name, table)
+        return self._states[name]
 
-    def get_read_only_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """The state, read only."""
-        return self._views[self._checked(state_descriptor)]
+    def _list(self, descriptor: ListStateDescriptor, mode: StateMode) -> ListState[Any]:
+        found = self._claim(descriptor, mode, "list")
+        return self._lists.setdefault(descriptor.get_name(), SubtaskListState(found))
 
-    def _checked(self, descriptor: MapStateDescriptor) -> str:
-        name = descriptor.get_name()
-        if name not in self.tables:
+    # Broadcast streams --------------------------------------------------------------------------------
+
+    def declare(self, descriptors: Iterable[MapStateDescriptor]) -> None:
+        """These were given to ``broadcast()``; only they can be had from the context of its functions."""
+        self._declared.update(descriptor.get_name() for descriptor in descriptors)
+
+    def get_declared_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """A broadcast state that was declared, writable."""
+        name = state_descriptor.get_name()
+        if name not in self._declared:
             raise ProgramError(
-                f"there is no broadcast state {name!r}, only {', '.join(map(repr, self.tables))}; "
+                f"there is no broadcast state {name!r}, only {', '.join(map(repr, sorted(self._declared)))}; "
                 "give its descriptor to broadcast() as well"
             )
-        return name
+        return self.get_broadcast_state(state_descriptor)
+
+    def get_read_only_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        """A broadcast state that was declared, read only."""
+        self.get_declared_state(state_descriptor)
+        return self._views[state_descriptor.get_name()]
+
+    # Snapshots ----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> list[bytes]:
+        """All states, as blocks ``("list", name, mode, items)``; at once, because they are small."""
+        items = {name: state.items for name, state in self._lists.items()}
+        items |= {name: list(table.items()) for name, table in self.tables.items()}
+        return [
+            write_block(("list", name, self._metas[name].mode.value, found))
+            for name, found in items.items()
+            if found
+        ]
+
+    def restore(self, blocks: Sequence[Sequence[bytes]], subtask: int, parallelism: int) -> None:
+        """Take this subtask's share of what all subtasks of an earlier run had; before the operator is opened.
+
+        The lists stay with their subtasks when there are as many as before.
+        """
+        lists = [_lists_of(each) for each in blocks]
+        for name, mode in {name: mode for each in lists for name, (mode, _) in each.items()}.items():
+            items = [each.get(name, (mode, []))[1] for each in lists]
+            self._found[name] = _share(StateMode(mode), items, subtask, parallelism)
+
+    def expect(self, metas: Iterable[StateMeta]) -> None:
+        """What is known of the states that are restored; asking for one in another way is refused."""
+        self._found_metas.update({meta.name: meta for meta in metas if meta.mode is not StateMode.KEYED})
+
+    def metas(self) -> tuple[StateMeta, ...]:
+        """What a manifest says of the states."""
+        return tuple(self._metas.values())
+
+    def unclaimed(self) -> list[str]:
+        """Names of restored states that the program has not asked for; to be looked at after it was opened."""
+        return list(
+            dict.fromkeys([*self._found_metas, *(name for name, found in self._found.items() if found)])
+        )
+
+    def drop_unclaimed(self) -> None:
+        """Forget what `unclaimed` lists."""
+        self._found.clear()
+        self._found_metas.clear()
+
+    def _claim(self, descriptor: StateDescriptor, mode: StateMode, kind: str) -> list[Any]:
+        """Take note of a state that is asked for; what was restored for it, the first time."""
+        wanted = meta_of(descriptor, mode, kind)
+        known = self._metas.setdefault(wanted.name, wanted)
+        if known.mode is not mode:
+            raise ProgramError(
+                f"state {wanted.name!r} is declared twice in one function: as {known.mode.value} state and as "
+                f"{mode.value} state; give each state a name of its own"
+            )
+        for name in (wanted.name, *descriptor.get_old_names()):
+            meta, found = self._found_metas.pop(name, None), self._found.pop(name, None)
+            if meta is not None or found is not None:
+                return self._converted(descriptor, wanted, meta, found or [])
+        return []
+
+    def _converted(
+        self, descriptor: StateDescriptor, wanted: StateMeta, meta: StateMeta | None, items: list[Any]
+    ) -> list[Any]:
+        migrate = descriptor.get_migration()
+        if meta is None or not checked(self._operator, meta, wanted, descriptor) or migrate is None:
+            return items
+        if wanted.mode is StateMode.BROADCAST:
+            return [(key, migrate(value, meta.version)) for key, value in items]
+        return [migrate(item, meta.version) for item in items]
+
+
+def _lists_of(blocks: Sequence[bytes]) -> dict[str, tuple[str, list[Any]]]:
+    """Mode and items by name."""
+    found: dict[str, tuple[str, list[Any]]] = {}
+    for payload in blocks:
+        match read_block(payload):
+            case ("list", str(name), str(mode), list(items)):
+                found[name] = (mode, items)
+            case unknown:
+                raise CorruptStateError(f"a block of operator state begins with {short_repr(unknown[:1])}")
+    return found
+
+
+def _share(mode: StateMode, lists: list[list[Any]], subtask: int, parallelism: int) -> list[Any]:
+    """What one of the new subtasks gets of the lists of the old ones."""
+    if mode is StateMode.BROADCAST:
+        return lists[subtask % len(lists)] or next((each for each in lists if each), [])
+    if mode is StateMode.SPLIT and len(lists) == parallelism:
+        return lists[subtask]
+    items = [item for each in lists for item in each]
+    if mode is StateMode.UNION:
+        return items
+    return items[subtask * len(items) // parallelism : (subtask + 1) * len(items) // parallelism]

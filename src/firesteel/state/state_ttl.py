@@ -83,15 +83,10 @@ class TtlState(HeapState):
         """A stored value without its times."""
         raise NotImplementedError
 
-    def drop_expired(self) -> None:
-        """Remove all that has expired."""
+    def keeper(self) -> Callable[[Any], Any]:
+        """Tells what of a stored value is alive at this moment, `GONE` for nothing."""
         horizon = to_millis(self._clock()) - self._ttl
-        for key, stored in list(self._table.items()):
-            alive, _ = self._survivors(stored, horizon)
-            if alive is GONE:
-                del self._table[key]
-            else:
-                self._table[key] = alive
+        return lambda stored: self._survivors(stored, horizon)[0]
 
     def _now(self) -> int:
         """The time of an access, which also moves the sweep on."""

@@ -20,7 +20,7 @@ Survivors = Callable[[Any, int], tuple[Any, int]]
 class Sweep:
     """Goes round one table; ``survivors`` says what is left of a stored value, and its oldest time."""
 
-    __slots__ = ("_oldest", "_size", "_survivors", "_table", "_to_visit", "_ttl", "quiet_until")
+    __slots__ = ("_oldest", "_size", "_survivors", "_table", "_to_visit", "_ttl", "announce", "quiet_until")
 
     def __init__(self, table: dict[Any, Any], ttl: int, size: int, survivors: Survivors) -> None:
         self._table = table
@@ -30,6 +30,7 @@ class Sweep:
         self._to_visit: list[Any] = []
         self._oldest = 0
         self.quiet_until = 0  # before this there is nothing to do
+        self.announce: Callable[[Any], None] = _nobody  # told of every entry before it changes
 
     def run(self, now: int, steps: int = 1) -> None:
         """Look at some entries: as many as the configuration says, times ``steps``."""
@@ -51,9 +52,16 @@ class Sweep:
                 continue
             left, oldest = self._survivors(stored, horizon)
             if left is GONE:
+                self.announce(key)
                 del table[key]
             else:
-                table[key] = left
+                if left is not stored and len(left) < len(stored):
+                    self.announce(key)
+                    table[key] = left
                 self._oldest = min(self._oldest, oldest)
         if not to_visit:
             self.quiet_until = self._oldest + self._ttl
+
+
+def _nobody(key: Any) -> None:
+    """Nobody wants to know."""

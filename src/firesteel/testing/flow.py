@@ -15,6 +15,7 @@ from typing import Any
 from firesteel.common.configuration import Configuration
 from firesteel.compiler.compile import compile_job
 from firesteel.connectors.collection import CollectionSource
+from firesteel.contracts.sink import Sink
 from firesteel.contracts.source import Boundedness, Source
 from firesteel.graph.stream_graph import Edge, GraphBuilder
 from firesteel.plan import operator_specs as specs
@@ -49,7 +50,8 @@ class Flow:
             more.setdefault("parallelism", 1)
         bounded = source.boundedness is Boundedness.BOUNDED
         shipped = Shipped.of(source, "from_source")
-        return self.graph.add("numbers", specs.SourceSpec(shipped, bounded, source.max_subtasks), (), **more)
+        spec = specs.SourceSpec(shipped, bounded, source.max_subtasks, enumerated=source.has_enumerator)
+        return self.graph.add("numbers", spec, (), **more)
 
     def function_source(self, function: Any, **more: Any) -> int:
         """Read a `SourceFunction`."""
@@ -64,9 +66,10 @@ class Flow:
         """Print everything."""
         self._add("Print", specs.PrintSpec(identifier, to_stderr), [stream], **more)
 
-    def sink(self, stream: int, function: Any, **more: Any) -> None:
-        """Give everything to a `SinkFunction`."""
-        self._add("Sink", specs.SinkSpec(Shipped.of(function, "add_sink")), [stream], **more)
+    def sink(self, stream: int, sink: Any, **more: Any) -> None:
+        """Give everything to a `SinkFunction` or to a `Sink`."""
+        spec = specs.WriterSinkSpec if isinstance(sink, Sink) else specs.SinkSpec
+        self._add("Sink", spec(Shipped.of(sink, "add_sink")), [stream], **more)
 
     # Operators ----------------------------------------------------------------------------------------
 

@@ -236,16 +236,19 @@ class FunctionHarness:
 
     def broadcast_state(self, descriptor: MapStateDescriptor | str) -> dict[Any, Any]:
         """What a broadcast state holds."""
-        operator_state = self._harness.operator_state
-        assert operator_state is not None, "the function has no broadcast state"
-        return dict(operator_state.tables[_name(descriptor)])
+        return dict(self._harness.operator_state.tables[_name(descriptor)])
 
     def event_time_timers(self, key: Any) -> list[int]:
-        """The times of a key's event-time timers, in order; windows have theirs, too."""
+        """The times of a key's event-time timers, in order: those that functions and triggers have registered.
+
+        Tumbling, sliding and session windows with their own trigger register none: they keep their windows in order
+        of time and need no timer per key. Look at their results with `take_output` after a watermark. Windows
+        with another trigger, or with an evictor, list what the trigger registered and when the window will be deleted.
+        """
         return self._timers("event-time", key)
 
     def processing_time_timers(self, key: Any) -> list[int]:
-        """The times of a key's processing-time timers, in order."""
+        """The times of a key's processing-time timers, in order; of windows see `event_time_timers`."""
         return self._timers("processing-time", key)
 
     def _timers(self, domain: str, key: Any) -> list[int]:

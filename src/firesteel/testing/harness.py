@@ -128,7 +128,18 @@ class OperatorHarness:
         if snapshot is not None:
             snapshot.restore(self.state, self.operator_state)
         interval = watermark_interval(plan)
-        self.link.open(OperatorContext(self.output, self.runtime, self.services, mode, interval))
+        self.link.open(
+            OperatorContext(
+                self.output,
+                self.runtime,
+                self.services,
+                mode,
+                interval,
+                self.operator_state,
+                self.state if any(selectors) else None,
+                None if snapshot is None else 0,
+            )
+        )
 
     @property
     def state(self) -> HashMapBackend:
@@ -136,9 +147,9 @@ class OperatorHarness:
         return self.vertex.backends[0]
 
     @property
-    def operator_state(self) -> OperatorStateBackend | None:
-        """The broadcast state, when the operator has some."""
-        return getattr(self.operator, "operator_state", None)
+    def operator_state(self) -> OperatorStateBackend:
+        """The list and broadcast states of the subtask."""
+        return self.vertex.operator_states[0]
 
     def snapshot(self) -> OperatorSnapshot:
         """A copy of the state and timers, for a new harness."""

@@ -22,6 +22,7 @@ __all__ = [
     "Fail",
     "GoIdle",
     "Pause",
+    "ScriptPosition",
     "ScriptedSource",
     "Step",
     "WaitForever",
@@ -100,24 +101,55 @@ class ScriptedSource(Source):
         """As it was told."""
         return self._boundedness
 
+    def splits_of(self, subtask: int, parallelism: int) -> list[ScriptPosition]:
+        """The beginnings of the subtask's scripts."""
+        return [ScriptPosition(index) for index in range(subtask, len(self._scripts), parallelism)]
+
     def create_reader(self, context: SourceContext) -> SourceReader:
         """The player of one subtask."""
-        mine = self._scripts[context.subtask :: context.parallelism]
-        return _Player([step for script in mine for step in script], context)
+        return _Player(self._scripts, context)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPosition:
+    """How far a script has been played: so many steps, and so many records of the next one."""
+
+    script: int
+    step: int = 0
+    offset: int = 0
 
 
 class _Player(SourceReader):
-    def __init__(self, steps: list[Step], context: SourceContext) -> None:
-        self._steps = steps
+    def __init__(self, scripts: list[list[Step]], context: SourceContext) -> None:
+        self._scripts = scripts
         self._now = context.now
+        self._waiting: list[ScriptPosition] = []
+        self._script = -1
+        self._steps: list[Step] = []
         self._position = 0
         self._offset = 0  # within the records of the current Emit
+        self._stopped = False
         self._until = -math.inf  # the end of a pause: who asks earlier gets nothing
+
+    def add_splits(self, splits: Sequence[ScriptPosition]) -> None:
+        self._waiting.extend(splits)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[ScriptPosition]:
+        if self._position >= len(self._steps):
+            return list(self._waiting)
+        return [ScriptPosition(self._script, self._position, self._offset), *self._waiting]
+
+    def _next_script(self) -> None:
+        while self._position >= len(self._steps) and self._waiting:
+            begun = self._waiting.pop(0)
+            self._script, self._steps = begun.script, self._scripts[begun.script]
+            self._position, self._offset = begun.step, begun.offset
 
     def poll(self, limit: int) -> Polled:
         if self._now() < self._until:
             return Polled([], retry_at=self._until)
-        if self._position >= len(self._steps):
+        self._next_script()
+        if self._stopped or self._position >= len(self._steps):
             return Polled([], ended=True)
         step = self._steps[self._position]
         if isinstance(step, Emit):
@@ -154,5 +186,5 @@ class _Player(SourceReader):
 
     def stop(self) -> None:
         """Leave out the rest."""
-        self._position = len(self._steps)
+        self._stopped = True
         self._until = -math.inf

@@ -12,18 +12,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.errors import JobExecutionError, ProgramError
 from firesteel.common.options import CACHED_FILES
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import (
-    AlignmentUpdate,
-    StopSources,
+    MasterMessage,
     TaskFinished,
     TaskId,
     TaskStarted,
     TextOutput,
 )
+from firesteel.runtime.snapshot_writer import SnapshotFile, declined
 from firesteel.runtime.stage_task import StageTask
+from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.simulated_channel import SimulatedChannel
 
@@ -41,8 +43,10 @@ class SimulatedServices:
         clock: ManualClock,
         seed: int,
         wake: Callable[[], None],
+        storage: Callable[[str], Storage] = open_storage,
     ) -> None:
         self.job_id = deployment.job_id
+        self._open_storage = storage
         self.attempt = deployment.attempt
         self.random = random.Random(f"{seed}:{task.stage}:{task.index}")
         self.now = clock.now
@@ -58,6 +62,10 @@ class SimulatedServices:
     def collect(self, collect_id: str, blob: bytes) -> None:
         """Records for the driver."""
         self._master.collected(collect_id, blob)
+
+    def storage(self, root: str) -> Storage:
+        """Where the files of a checkpoint are."""
+        return self._open_storage(root)
 
     def cached_file(self, name: str) -> str:
         """Path of a registered file: this process can read the original."""
@@ -102,6 +110,8 @@ class SimulatedTask:
         self._master = master
         self._task: StageTask | None = None
         self._leaving: deque[tuple[int, bytes]] = deque()
+        self._orders: list[MasterMessage] = []  # what the master wanted before the task was open
+        self._files: dict[SubtaskSnapshot, SnapshotFile] = {}
         self._dirty = False  # something happened since the last time the task was told that it is idle
         self._fruitless = (
             False  # a source said it was ready and gave nothing: ask again when something changed
@@ -117,7 +127,9 @@ class SimulatedTask:
             return False
         if self._leaving:
             return not self._blocked()
-        return self.state is TaskState.DRAINING or self._dirty or self._complete() or self._busy()
+        if self.state is TaskState.DRAINING or self._dirty or self._complete() or self._busy():
+            return True
+        return self._task is not None and self._task.has_snapshots
 
     @property
     def next_poll(self) -> float | None:
@@ -158,7 +170,9 @@ class SimulatedTask:
         """Whether no input can come any more."""
         if self.id.stage == 0:
             return self._task is not None and self._task.finished
-        return all(channel.drained for channel in self._inputs)
+        if self._task is None or self._task.reads_held or not all(channel.drained for channel in self._inputs):
+            return False
+        return self._task.finished or not self._deployment.checkpointing
 
     # What happens -------------------------------------------------------------------------------------
 
@@ -173,9 +187,13 @@ class SimulatedTask:
         return self._work(self._task, rng, idle_chance)
 
     def _open(self) -> bool:
-        self._task = StageTask(self._deployment.plan, self.id, self._services)
-        self._task.open()
+        self._task = StageTask(
+            self._deployment.plan, self.id, self._services, checkpointing=self._deployment.checkpointing
+        )
+        self._task.open(self._deployment.restore)
         self.state = TaskState.RUNNING
+        for order in self._orders:
+            self._task.obey(order)
         self._dirty = True
         self._master.deliver(
             self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt)
@@ -188,11 +206,17 @@ class SimulatedTask:
         ]
         if self._pollable():
             ways.append(partial(self._poll, task))
+        if task.has_snapshots:
+            ways.append(partial(self._work_on_snapshot, task))
         if self._dirty:
             ways.append(partial(self._take, task, idle=rng.random() < idle_chance))
         if self._complete():
             ways.append(partial(self._drain, task))
-        return ways[int(rng.random() * len(ways))]()
+        moved = ways[int(rng.random() * len(ways))]()
+        for message in task.take_messages():
+            self._master.deliver(self.id, message)
+            moved = True
+        return moved
 
     def _receive(self, task: StageTask, channel: SimulatedChannel) -> bool:
         task.receive(channel.take())
@@ -201,8 +225,6 @@ class SimulatedTask:
 
     def _poll(self, task: StageTask) -> bool:
         fruitful = task.poll()
-        for report in task.take_watermark_reports():
-            self._master.deliver(self.id, report)
         self._fruitless = not fruitful and task.ready()
         self._dirty = True
         return fruitful
@@ -239,15 +261,32 @@ class SimulatedTask:
         self._master.deliver(self.id, TaskFinished())
         return True
 
-    def stop_sources(self, message: StopSources) -> None:
-        """End the sources as if their input had ended."""
-        if self._task is not None and self.state is TaskState.RUNNING:
-            self._task.stop_sources()
+    def obey(self, message: MasterMessage) -> None:
+        """Do what the job master wants, when the task is open."""
+        if self.state is TaskState.NEW:
+            self._orders.append(message)
+        elif self._task is not None and self.state is TaskState.RUNNING:
+            self._task.obey(message)
+            self._dirty = True
 
-    def align(self, message: AlignmentUpdate) -> None:
-        """Tell the sources how far their group has come."""
-        if self._task is not None and self.state is TaskState.RUNNING:
-            self._task.align(message)
+    def _work_on_snapshot(self, task: StageTask) -> bool:
+        snapshot = task.work_on_snapshots()
+        assert snapshot is not None
+        file = self._files.get(snapshot)
+        try:
+            if file is None:
+                file = self._files[snapshot] = SnapshotFile(snapshot, self._services)
+            file.write(snapshot.take())
+            if snapshot.is_serialised:
+                del self._files[snapshot]
+                self._master.deliver(self.id, file.finish())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the checkpoint fails and not the task
+            self._files.pop(snapshot, None)
+            if file is not None:
+                file.abort()
+            snapshot.failure = error
+            self._master.deliver(self.id, declined(snapshot, error))
+        return True
 
     def abandon(self) -> bool:
         """Close whatever is open, without looking at errors; whether the task was still alive."""

@@ -19,16 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
 from firesteel.common.options import SIMULATOR_SEED
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
-    AlignmentUpdate,
     CancelTask,
     MasterMessage,
-    StopSources,
     TaskCancelled,
     TaskId,
 )
@@ -85,8 +84,18 @@ class _Temper:
 class SimulatedAttempt:
     """A job at work in the simulator; `plan.executor.Attempt`."""
 
-    def __init__(self, deployment: Deployment, master: Master, seed: int, patience: float = 60.0) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self,
+        deployment: Deployment,
+        master: Master,
+        seed: int,
+        patience: float = 60.0,
+        *,
+        clock: ManualClock | None = None,
+        storage: Callable[[str], Storage] = open_storage,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self._storage = storage
         self._plan = deployment.plan
         self._master = master
         self._seed = seed
@@ -99,6 +108,9 @@ class SimulatedAttempt:
         self._killed = False
         self._error: BaseException | None = None
         self._tasks = self._create_tasks(deployment)
+        self._checkpointing = deployment.checkpointing
+        self._active = self._find_active()
+        self._awake = list(self._active)
 
     # What the job master calls ------------------------------------------------------------------------
 
@@ -124,48 +136,63 @@ class SimulatedAttempt:
     def run(self) -> None:
         """Run the job to its end, in the calling thread."""
         try:
-            for task in self._tasks:
-                self._master.connected(task.id, partial(self._post, task))
-            self._steps()
+            self.connect()
+            while not self.is_over:
+                if not self.step():
+                    self._pass_time(self._active)
+                    self._awake = list(self._active)
         except BaseException as error:  # noqa: BLE001 - kept for whoever awaits the attempt
             self._annotate(error)
             self._error = error
         finally:
-            self._abandon()
+            self.abandon()
             self._over.set()
 
-    def _steps(self) -> None:
-        """Choose and step tasks until all have ended.
+    def connect(self) -> None:
+        """Make the tasks known to the master; before the first `step`."""
+        for task in self._tasks:
+            self._master.connected(task.id, partial(self._post, task))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all tasks have ended."""
+        return not self._active
+
+    def step(self) -> bool:
+        """Choose a task and let it do something; False when none can do anything before time passes.
 
         A task that was found with nothing to do sleeps until something happens beside it, so not all have
         to be asked every time.
         """
-        active = awake = self._active()
-        while active:
-            if self._signal.is_set():
-                self._obey()
-                awake = list(active)
-            if not awake:
-                self._pass_time(active)
-                awake = list(active)
-                continue
-            task = self._rng.choices(awake, [task.weight for task in awake])[0]
-            if not task.enabled():
-                awake = [other for other in awake if other is not task]
-                continue
-            if self._burst(task):
-                awake = self._roused(active, awake, task)
-            if task.state is TaskState.ENDED:
-                active = awake = self._active()
+        if self._signal.is_set():
+            self._obey()
+            self._awake = list(self._active)
+        while self._awake:
+            task = self._rng.choices(self._awake, [task.weight for task in self._awake])[0]
+            if task.enabled():
+                if self._burst(task):
+                    self._rouse_beside(task)
+                if task.state is TaskState.ENDED:
+                    self._active = self._find_active()
+                    self._awake = list(self._active)
+                return True
+            self._awake.remove(task)
+        return False
 
-    def _roused(
-        self, active: list[SimulatedTask], awake: list[SimulatedTask], task: SimulatedTask
-    ) -> list[SimulatedTask]:
-        """Who is awake after ``task`` moved something: its neighbours, and sources that had nothing to give."""
+    def rouse(self) -> None:
+        """Time has passed: look at all tasks again."""
+        self._awake = list(self._active)
+
+    def next_poll(self) -> float:
+        """When a task wants to be looked at again; infinity when only a message can change anything."""
+        return min((when for task in self._active if (when := task.next_poll) is not None), default=math.inf)
+
+    def _rouse_beside(self, task: SimulatedTask) -> None:
+        """After ``task`` moved something its neighbours are awake, and sources that had nothing to give."""
         stage = task.id.stage
-        near = [other for other in active if other is not task and abs(other.id.stage - stage) == 1]
-        near += [other for other in active if other is not task and other.forgive()]
-        return awake + [other for other in dict.fromkeys(near) if other not in awake]
+        near = [other for other in self._active if other is not task and abs(other.id.stage - stage) == 1]
+        near += [other for other in self._active if other is not task and other.forgive()]
+        self._awake += [other for other in dict.fromkeys(near) if other not in self._awake]
 
     def _burst(self, task: SimulatedTask) -> bool:
         """Some steps of one task; whether any of them moved something."""
@@ -180,7 +207,7 @@ class SimulatedAttempt:
             raise
         return moved
 
-    def _active(self) -> list[SimulatedTask]:
+    def _find_active(self) -> list[SimulatedTask]:
         """The tasks that are on: all that have not ended, in BATCH only those of the lowest stage."""
         alive = [task for task in self._tasks if task.state is not TaskState.ENDED]
         if self._plan.mode is RuntimeMode.BATCH and alive:
@@ -193,6 +220,8 @@ class SimulatedAttempt:
         if self._plan.mode is RuntimeMode.STREAMING and any(task.stuck for task in active):
             raise self._deadlock("all tasks are idle, and not everything that was sent has arrived")
         polls = [when for task in active if (when := task.next_poll) is not None]
+        if not polls and self._checkpointing:
+            polls = [math.inf]  # tasks wait for the checkpoint that ends the job
         if not polls:
             raise self._deadlock("no task can do anything, and no source is left that could change that")
         forgiven = [task.forgive() for task in active]
@@ -220,10 +249,7 @@ class SimulatedAttempt:
             if isinstance(message, CancelTask):
                 # The master cancels all tasks. One alone would look like lost data to those behind it.
                 raise JobCancelledError("the job was cancelled")
-            if isinstance(message, StopSources):
-                task.stop_sources(message)
-            if isinstance(message, AlignmentUpdate):
-                task.align(message)
+            task.obey(message)
 
     # The end ------------------------------------------------------------------------------------------
 
@@ -233,7 +259,7 @@ class SimulatedAttempt:
         task.abandon()
         self._master.deliver(task.id, replace(message, summary=f"{message.summary}\n{self._note()}"))
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Close the tasks that did not come to their end; they count as cancelled."""
         for task in self._tasks:
             if task.abandon():
@@ -274,6 +300,8 @@ class SimulatedAttempt:
         outputs: list[SimulatedChannel],
     ) -> SimulatedTask:
         wake: Callable[[], None] = self._signal.set
-        services = SimulatedServices(deployment, task, self._master, self.clock, self._seed, wake)
+        services = SimulatedServices(
+            deployment, task, self._master, self.clock, self._seed, wake, self._storage
+        )
         weight = self._rng.choice((0.1, 1.0, 1.0, 4.0))
         return SimulatedTask(deployment, task, inputs, outputs, services, self._master, weight)

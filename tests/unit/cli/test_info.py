@@ -17,12 +17,51 @@ def info(*arguments: str) -> Result:
 
 
 def test_plan_goes_to_standard_output_and_the_programs_words_to_standard_error(program: Programs) -> None:
-    script = program("import engine; print('building'); engine.execute('fail'); print('never')")
+    script = program("import engine; print('building'); engine.execute('fail'); print('done')")
     result = info("-p", "3", script)
     assert result.exit_code == 0
     assert result.stdout.startswith("fail: STREAMING, ")
     assert "x3" in result.stdout
-    assert result.stderr == "building\n"
+    assert result.stderr == "building\ndone\n"
+
+
+JOBS = """
+    from firesteel.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with env.from_collection([1, 2]).execute_and_collect("first") as results:
+        print(list(results))
+    env.from_collection([1]).map(lambda v: 1 / 0).print()
+    print(env.execute_async("second").get_job_execution_result().result().get_all_accumulator_results())
+    env.from_collection([1]).print()
+    print(env.execute("third").get_all_accumulator_results())
+"""
+
+
+def test_every_job_of_a_program_is_shown_and_has_no_results(program: Programs) -> None:
+    result = info(program(JOBS))
+    assert result.exit_code == 0, result.stderr
+    names = [line.partition(":")[0] for line in result.stdout.splitlines() if " slot" in line]
+    assert names == ["first", "second", "third"]
+    assert "\n\nsecond: " in result.stdout
+    assert result.stderr == "[]\n{}\n{}\n"
+
+
+def test_plans_of_several_jobs_are_several_json_documents(program: Programs) -> None:
+    text = info("--format", "json", program("import engine; engine.execute('a'); engine.execute('b')")).stdout
+    decoder = json.JSONDecoder()
+    first, end = decoder.raw_decode(text)
+    second, _ = decoder.raw_decode(text[end:].lstrip())
+    assert len(first["nodes"]) == len(second["nodes"]) == 2
+
+
+def test_an_error_after_the_first_job_is_shown_behind_its_plan(program: Programs) -> None:
+    script = program("import engine; engine.execute('hello'); raise ValueError('no results?')")
+    result = info(script)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("hello: ")
+    assert result.stderr.startswith("the program failed after 1 job")
+    assert "no results?" in result.stderr
 
 
 def test_plan_as_mermaid(program: Programs) -> None:

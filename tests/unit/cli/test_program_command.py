@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,11 @@ def test_program_runs_as_main_with_its_arguments_and_directory(program: Programs
         (["-pyreq", "r.txt#cache"], {"python.requirements": "r.txt#cache"}),
         (["-pyarch", "x.zip#d"], {"python.archives": ["x.zip#d"]}),
         (["-pyexec", "python3"], {"python.executable": "python3"}),
+        (["--pyExecutable=python3"], {"python.executable": "python3"}),
+        (["-pypath", "/a:/b"], {"python.pythonpath": "/a:/b"}),
+        (["--pyPythonPath", "/a"], {"python.pythonpath": "/a"}),
+        (["-pyclientexec", sys.executable], {"python.client.executable": sys.executable}),
+        (["--pyClientExecutable", sys.executable], {"python.client.executable": sys.executable}),
     ],
 )
 def test_options_reach_the_program(program: Programs, words: list[str], options: dict[str, Any]) -> None:
@@ -79,6 +85,30 @@ def test_module_is_found_in_python_files(program: Programs) -> None:
     assert found["name"] == "__main__"
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "code"), [("run", "-pyclientexec=", 9), ("info", "-Dpython.client.executable=", 0)]
+)
+def test_program_runs_in_the_interpreter_that_the_client_names(
+    program: Programs, tmp_path: Path, command: str, option: str, code: int
+) -> None:
+    other = tmp_path / "other-python"
+    other.write_text(f'#!/bin/sh\nOTHER=yes exec {sys.executable} "$@"\n', encoding="utf-8")
+    other.chmod(0o755)
+    script = program("""
+        import engine, os, sys
+        print(os.environ.get("OTHER"), sys.argv[1:], file=sys.stderr)
+        engine.execute("hello")
+        sys.exit(int(sys.argv[1]))
+    """)
+    own = [sys.executable, "-m", "firesteel.cli.main", command, f"{option}{other}", "-p", "1"]
+    done = subprocess.run(
+        [*own, script, str(code), "-x", "--", "y"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[0] == f"yes ['{code}', '-x', '--', 'y']"
+    assert done.stdout.startswith("hello")
+    assert done.returncode == code
+
+
 def test_two_dashes_end_the_options(program: Programs) -> None:
     assert shown("-p", "2", "--", program(SHOW), "--x")["argv"][1:] == ["--x"]
 
@@ -99,6 +129,8 @@ def test_surroundings_are_restored(program: Programs) -> None:
         (["-Dparallelism.defalt=3", "job.py"], "did you mean 'parallelism.default'"),
         (["-Dpipeline.object-reuse=perhaps", "job.py"], "pipeline.object-reuse"),
         (["-D=x", "job.py"], "-D expects key=value"),
+        (["-pyclientexec", "no-such-python", "job.py"], "there is no Python interpreter 'no-such-python'"),
+        (["-Dpython.client.executable=/bin/false", "job.py"], "cannot import Firesteel"),
     ],
 )
 def test_mistakes_are_usage_errors(words: list[str], complaint: str) -> None:

@@ -161,13 +161,14 @@ def test_detached_job_is_announced_and_goes_on(program: Programs, tmp_path: Path
         "-d", "-p", "1", program("import engine, sys; print(sys.argv[1:]); engine.execute('wait')"), "-d"
     )
     found = re.fullmatch(
-        rf"Job has been submitted with JobID ({JOB_ID})\nIts output goes to (.*); 'kill (\d+)' cancels it\.\n",
+        rf"Job has been submitted with JobID ({JOB_ID})\nProcess (\d+) runs it, with output to (.*)\.\n"
+        rf"'firesteel cancel \1' cancels it\.\n",
         result.stdout,
     )
     assert found, result.output
-    log = Path(found[2])
+    log = Path(found[3])
     assert log.parent == tmp_path / "home" / "logs"
-    pid = int(found[3])
+    pid = int(found[2])
     os.kill(pid, signal.SIGTERM)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 143

@@ -45,6 +45,10 @@ PYFLINK_EXPORTS = [
 ]
 
 
+def test_what_a_watermark_generator_needs_is_exported():
+    assert {"Watermark", "WatermarkGenerator", "WatermarkOutput"} <= set(firesteel.common.__all__)
+
+
 def test_everything_pyflink_exports_is_exported():
     assert set(PYFLINK_EXPORTS) <= set(firesteel.common.__all__)
 

@@ -23,15 +23,21 @@ class Clock:
 
 
 class Drive:
-    """One subtask's reader of a source that has travelled by pickle."""
+    """One subtask's reader of a source that has travelled by pickle; ``splits`` are those of a checkpoint."""
 
-    def __init__(self, source: Source, subtask: int = 0, parallelism: int = 1) -> None:
+    def __init__(
+        self, source: Source, subtask: int = 0, parallelism: int = 1, splits: list[Any] | None = None
+    ) -> None:
         self.clock = Clock()
         self.woken = 0
         context = SourceContext(subtask, parallelism, self.clock, self._wake)
         copy = pickle.loads(cloudpickle.dumps(source))
         self.reader: SourceReader = copy.create_reader(context)
         self.reader.open()
+        initial = copy.splits_of(subtask, parallelism)
+        if splits is not None or initial is not None:
+            self.reader.add_splits(initial if splits is None else splits)
+            self.reader.notify_no_more_splits()
 
     def _wake(self) -> None:
         self.woken += 1

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firesteel.common.errors import ProgramError
-from firesteel.connectors import text_file
+from firesteel.connectors.files import formats, splits
 from firesteel.connectors.text_file import TextFileSource
 
 
@@ -17,9 +17,9 @@ def lines_of(drive, source, parallelism=1, limit=1024):
 
 @pytest.fixture
 def small_splits(monkeypatch):
-    monkeypatch.setattr(text_file, "MIN_SPLIT_BYTES", 5)
-    monkeypatch.setattr(text_file, "MAX_SPLIT_BYTES", 7)
-    monkeypatch.setattr(text_file, "BLOCK_BYTES", 3)
+    monkeypatch.setattr(splits, "MIN_SPLIT_BYTES", 5)
+    monkeypatch.setattr(splits, "MAX_SPLIT_BYTES", 7)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 3)
 
 
 def test_lines_come_without_their_ends(drive, tmp_path):
@@ -51,9 +51,9 @@ def test_every_line_is_read_exactly_once_wherever_ranges_end(
     path.write_bytes((newline.join(lines) + (newline if ended and lines else "")).encode())
     expected = lines if ended or not lines or lines[-1] else lines[:-1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_file, "MIN_SPLIT_BYTES", split)
-        patch.setattr(text_file, "MAX_SPLIT_BYTES", split)
-        patch.setattr(text_file, "BLOCK_BYTES", block)
+        patch.setattr(splits, "MIN_SPLIT_BYTES", split)
+        patch.setattr(splits, "MAX_SPLIT_BYTES", split)
+        patch.setattr(formats, "BLOCK_BYTES", block)
         assert lines_of(drive, TextFileSource(path), parallelism, limit=3) == expected
 
 

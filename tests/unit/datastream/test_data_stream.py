@@ -323,9 +323,7 @@ def test_names_must_be_text(numbers, bad):
 def test_what_is_missing_says_so_where_it_is_asked_for(env, numbers):
     for ask, feature in [
         (lambda: numbers.cache(), "keeping results"),
-        (lambda: numbers.sink_to(object()), "sinks with writers"),
         (lambda: env.create_input(None), "input formats"),
-        (lambda: env.enable_checkpointing(1000), "checkpoints"),
     ]:
         with pytest.raises(NotImplementedError, match=f"{feature}.* not part of this version"):
             ask()

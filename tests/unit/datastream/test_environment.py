@@ -3,7 +3,7 @@ import json
 import pytest
 
 from firesteel import launch
-from firesteel.common import Configuration, RestartStrategies, Row, Types, WatermarkStrategy
+from firesteel.common import Configuration, RestartStrategies, Row, Types, WatermarkStrategy, options
 from firesteel.common.errors import (
     InvalidOptionError,
     ProgramError,
@@ -14,6 +14,7 @@ from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
 from firesteel.datastream import (
     CheckpointingMode,
+    CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     RuntimeExecutionMode,
@@ -383,10 +384,9 @@ def test_collect_refuses_bad_limits(env, limit):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("execution.checkpointing.interval", "10 s"),
-        ("execution.state-recovery.path", "/savepoint"),
-        ("state.backend.type", "rocksdb"),
-        ("restart-strategy.type", "fixed-delay"),
+        ("execution.checkpointing.unaligned.enabled", "true"),
+        ("python.profile.enabled", "true"),
+        ("metrics.latency.interval", "1 s"),
     ],
 )
 def test_options_for_missing_features_are_refused_not_ignored(env, key, value):
@@ -418,11 +418,33 @@ def test_names_of_flink_1_are_accepted(env):
     env.close()
 
 
-def test_names_of_flink_1_with_missing_features_are_refused(env):
-    with pytest.raises(NotImplementedError, match="restarting failed jobs"):
-        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 1000))
-    with pytest.raises(NotImplementedError, match="state backends other than hashmap"):
-        env.set_state_backend(EmbeddedRocksDBStateBackend())
+def test_restart_strategies_and_backends_become_options(env):
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 1000))
+    env.set_state_backend(EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True))
+    chosen = env.get_configuration()
+    assert chosen.get(options.RESTART_STRATEGY) == "fixed-delay"
+    assert chosen.get(options.FIXED_DELAY_ATTEMPTS) == 3
+    assert chosen.get(options.STATE_BACKEND) == "rocksdb"
+    assert chosen.get(options.CHECKPOINTING_INCREMENTAL) is True
+    env.set_state_backend(HashMapStateBackend())
+    assert env.get_configuration().get(options.STATE_BACKEND) == "hashmap"
+
+
+def test_backends_and_restart_strategies_of_other_kinds_are_refused(env):
+    with pytest.raises(TypeError, match="backends written in Java cannot keep Python state"):
+        env.set_state_backend(CustomStateBackend(object()))
+    with pytest.raises(TypeError, match="needs one of RestartStrategies"):
+        env.set_restart_strategy("fixed-delay")
+
+
+def test_enabling_checkpoints_sets_interval_and_mode(env):
+    assert env.get_checkpoint_interval() == -1
+    assert env.enable_checkpointing(5000, CheckpointingMode.AT_LEAST_ONCE) is env
+    assert env.get_checkpoint_interval() == 5000
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    assert env.enable_checkpointing(100).get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    with pytest.raises(ProgramError, match="at least 10 ms"):
+        env.enable_checkpointing(5)
 
 
 def test_time_characteristics_turn_periodic_watermarks_on_and_off(env):

@@ -159,6 +159,14 @@ def test_count_window(keyed: Any, spec_of: Any) -> None:
         keyed.count_window(0)
 
 
+def test_count_window_all(pairs: Any, spec_of: Any) -> None:
+    windowed = pairs.count_window_all(3).sum(1)
+    assert isinstance(spec_of(windowed).assigner.load(), CountTumblingWindowAssigner)
+    assert spec_of(pairs.count_window_all(3, 2).sum(1)).assigner.load().grid[:2] == (3, 2)
+    with pytest.raises(ProgramError, match="at least 1 record"):
+        pairs.count_window_all(0)
+
+
 @pytest.mark.parametrize(
     ("characteristic", "tumbling", "sliding"),
     [
@@ -168,13 +176,12 @@ def test_count_window(keyed: Any, spec_of: Any) -> None:
     ],
 )
 def test_time_window_follows_the_time_characteristic(
-    env: Any, keyed: Any, spec_of: Any, characteristic: Any, tumbling: type, sliding: type
+    env: Any, keyed: Any, pairs: Any, spec_of: Any, characteristic: Any, tumbling: type, sliding: type
 ) -> None:
     env.set_stream_time_characteristic(characteristic)
-    assert type(spec_of(keyed.time_window(Time.seconds(5)).sum(1)).assigner.load()) is tumbling
-    assert (
-        type(spec_of(keyed.time_window(Time.seconds(5), Time.seconds(1)).sum(1)).assigner.load()) is sliding
-    )
+    for windows in (keyed.time_window, pairs.time_window_all):
+        assert type(spec_of(windows(Time.seconds(5)).sum(1)).assigner.load()) is tumbling
+        assert type(spec_of(windows(Time.seconds(5), Time.seconds(1)).sum(1)).assigner.load()) is sliding
 
 
 # Refusals -----------------------------------------------------------------------------------------------

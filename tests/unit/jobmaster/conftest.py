@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, StagePlan, VertexPlan
 from firesteel.plan.messages import CancelTask, MasterMessage, TaskCancelled, TaskId, TaskMessage, TaskStarted
 from firesteel.plan.operator_specs import PrintSpec, RuntimeMode
+
+sys.path.insert(0, str(Path(__file__).parent))  # for numbered_source
 
 
 class Killed(BaseException):

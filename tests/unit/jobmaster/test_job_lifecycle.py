@@ -9,22 +9,28 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from firesteel.common.errors import JobCancelledError, JobExecutionError, TaskLostError, UserCodeError
+from firesteel.common.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    InvalidKeyError,
+    JobCancelledError,
+    JobExecutionError,
+    JobTakenOverError,
+    NotEnoughSlotsError,
+    StorageError,
+    TaskLostError,
+    UserCodeError,
+)
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.job_lifecycle import (
+from firesteel.jobmaster.events import (
     AttemptEnded,
+    AttemptFailed,
     CancelRequested,
-    ChangeStatus,
-    CompleteJob,
-    Event,
-    Instruction,
-    JobLifecycle,
-    KillAttempt,
+    LifecycleEvent,
     MasterFailed,
     Origin,
-    SendToTasks,
-    SetTimer,
-    StartAttempt,
+    RestoreFound,
+    RestoreNotFound,
     StopRequested,
     Submitted,
     TaskConnected,
@@ -33,6 +39,20 @@ from firesteel.jobmaster.job_lifecycle import (
     Timer,
     TimerElapsed,
 )
+from firesteel.jobmaster.instructions import (
+    AnnounceRestart,
+    ChangeStatus,
+    CompleteJob,
+    FindRestore,
+    Instruction,
+    KillAttempt,
+    SendToTasks,
+    SetTimer,
+    StartAttempt,
+)
+from firesteel.jobmaster.job_lifecycle import JobLifecycle
+from firesteel.jobmaster.restart_policy import FixedDelay, RestartPolicy
+from firesteel.jobmaster.start_point import StartPoint
 from firesteel.plan.job_plan import JobPlan, StagePlan, VertexPlan
 from firesteel.plan.messages import (
     CancelTask,
@@ -44,6 +64,7 @@ from firesteel.plan.messages import (
     TaskStarted,
 )
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import Restore
 from firesteel.plan.task_failure import to_message
 
 GRACE = 2.0
@@ -61,12 +82,20 @@ def two_stages(mode: RuntimeMode = RuntimeMode.STREAMING) -> JobPlan:
 class Driver:
     """A lifecycle together with everything it has instructed."""
 
-    def __init__(self, mode: RuntimeMode = RuntimeMode.STREAMING, remote: bool = True) -> None:
-        self.machine = JobLifecycle(two_stages(mode), GRACE)
+    def __init__(
+        self,
+        mode: RuntimeMode = RuntimeMode.STREAMING,
+        remote: bool = True,
+        policy: RestartPolicy | None = None,
+        first_attempt: int = 1,
+    ) -> None:
+        self.machine = JobLifecycle(
+            two_stages(mode), GRACE, policy, checkpointing=True, first_attempt=first_attempt
+        )
         self.remote = remote
         self.instructions: list[Instruction] = []
 
-    def on(self, event: Event) -> list[Instruction]:
+    def on(self, event: LifecycleEvent) -> list[Instruction]:
         out = self.machine.handle(event)
         self.instructions += out
         return out
@@ -75,21 +104,35 @@ class Driver:
         return [
             i
             for task in tasks
-            for i in self.on(TaskConnected(Origin(1, task, connection), f"host{task.index}", 42, self.remote))
+            for i in self.on(
+                TaskConnected(
+                    Origin(self.machine.attempt, task, connection), f"host{task.index}", 42, self.remote
+                )
+            )
         ]
 
     def say(self, task: TaskId, message: TaskMessage, connection: int = 0) -> list[Instruction]:
-        return self.on(TaskSaid(Origin(1, task, connection), message))
+        return self.on(TaskSaid(Origin(self.machine.attempt, task, connection), message))
 
     def run(self) -> Driver:
         self.on(Submitted())
+        return self.all_start()
+
+    def all_start(self) -> Driver:
         self.connect(*TASKS)
         for task in TASKS:
             self.say(task, TaskStarted("h", 1))
         return self
 
     def end(self, error: BaseException | None = None) -> list[Instruction]:
-        return self.on(AttemptEnded(1, error))
+        return self.on(AttemptEnded(self.machine.attempt, error))
+
+    def fail(self, error: BaseException | None = None) -> list[Instruction]:
+        """A task fails; returns what follows when the attempt is over."""
+        self.say(B, to_message(error or boom()))
+        for task in (A, C):
+            self.say(task, TaskCancelled())
+        return self.end(RuntimeError("killed"))
 
     @property
     def completion(self) -> CompleteJob:
@@ -106,7 +149,7 @@ def boom() -> UserCodeError:
 
 
 def test_submission_starts_the_first_attempt() -> None:
-    assert Driver().on(Submitted()) == [StartAttempt(1)]
+    assert Driver().on(Submitted()) == [StartAttempt(1, checkpointing=True)]
 
 
 def test_streaming_job_runs_when_every_task_has_started() -> None:
@@ -344,8 +387,214 @@ def test_trouble_in_the_master_fails_the_job() -> None:
         TaskSaid(Origin(1, TaskId(9, 9)), TaskFinished()),
     ],
 )
-def test_events_of_other_attempts_are_ignored(event: Event) -> None:
+def test_events_of_other_attempts_are_ignored(event: LifecycleEvent) -> None:
     assert Driver().run().on(event) == []
+
+
+# Restarts.
+
+
+def restarting(attempts: int = 3) -> Driver:
+    return Driver(policy=FixedDelay(attempts, 5.0)).run()
+
+
+def test_failed_attempt_is_followed_by_another_after_the_delay() -> None:
+    driver = restarting()
+    out = driver.fail()
+    assert [type(i) for i in out] == [AnnounceRestart, ChangeStatus, SetTimer]
+    assert out[1:] == [ChangeStatus(JobStatus.RESTARTING), SetTimer(1, Timer.RESTART, 5.0)]
+    assert driver.on(TimerElapsed(1, Timer.RESTART)) == [FindRestore(2)]
+    point = StartPoint(Restore(7, "/root"))
+    assert driver.on(RestoreFound(2, point)) == [
+        ChangeStatus(JobStatus.CREATED),
+        StartAttempt(2, checkpointing=True, point=point),
+    ]
+    driver.all_start()
+    assert driver.machine.status is JobStatus.RUNNING
+    for task in TASKS:
+        driver.say(task, TaskFinished())
+    driver.end()
+    assert driver.completion == CompleteJob(JobStatus.FINISHED, None)
+
+
+def restart(driver: Driver, point: StartPoint | None = None) -> list[Instruction]:
+    attempt = driver.machine.attempt
+    driver.on(TimerElapsed(attempt, Timer.RESTART))
+    out = driver.on(RestoreFound(attempt + 1, point))
+    driver.all_start()
+    return out
+
+
+def test_job_fails_with_the_last_error_when_the_policy_gives_up() -> None:
+    driver = restarting(attempts=2)
+    for _ in range(2):
+        driver.fail()
+        restart(driver)
+    driver.fail(JobExecutionError("the third"))
+    assert driver.completion.status is JobStatus.FAILED
+    assert str(driver.completion.error) == "the third"
+
+
+def test_restarts_are_announced_with_the_reason() -> None:
+    (announced,) = [i for i in restarting().fail() if isinstance(i, AnnounceRestart)]
+    assert (announced.attempt, announced.seconds, str(announced.error)) == (1, 5.0, str(boom()))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidKeyError("wrong as written"),
+        IncompatibleStateError("state does not fit"),
+        JobTakenOverError("another driver"),
+    ],
+)
+def test_errors_that_no_restart_cures_end_the_job_at_once(error: BaseException) -> None:
+    driver = restarting()
+    driver.fail(error)
+    assert driver.completion.status is JobStatus.FAILED
+
+
+def test_trouble_in_the_master_ends_the_job_at_once() -> None:
+    driver = restarting()
+    driver.on(MasterFailed(BrokenPipeError("stdout")))
+    for task in TASKS:
+        driver.say(task, TaskCancelled())
+    driver.end()
+    assert driver.completion.status is JobStatus.FAILED
+
+
+def test_engine_that_is_not_ready_ends_a_job_that_has_never_run() -> None:
+    driver = Driver(policy=FixedDelay(3, 5.0))
+    driver.on(Submitted())
+    driver.end(NotEnoughSlotsError(needed=3, available=1))
+    assert isinstance(driver.completion.error, NotEnoughSlotsError)
+
+
+def test_missing_slots_of_a_job_that_has_run_may_come_back() -> None:
+    driver = restarting()
+    driver.fail()
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(RestoreFound(2, None))
+    driver.end(NotEnoughSlotsError(needed=3, available=1))
+    assert driver.machine.status is JobStatus.RESTARTING
+
+
+def test_failure_in_the_master_that_a_restart_may_cure_restarts() -> None:
+    driver = restarting()
+    driver.on(AttemptFailed(1, JobExecutionError("too many failed checkpoints")))
+    for task in TASKS:
+        driver.say(task, TaskCancelled())
+    driver.end()
+    assert driver.machine.status is JobStatus.RESTARTING
+
+
+def test_going_back_to_a_checkpoint_costs_no_restart() -> None:
+    driver = restarting(attempts=0)
+    driver.on(AttemptFailed(1, JobExecutionError("savepoint failed"), rewind=True))
+    for task in TASKS:
+        driver.say(task, TaskCancelled())
+    assert driver.end()[-1] == SetTimer(1, Timer.RESTART, 0.0)
+    restart(driver)
+    driver.fail()
+    assert driver.completion.status is JobStatus.FAILED, "only that one failure was free"
+
+
+def test_storage_that_cannot_be_read_is_one_more_failure() -> None:
+    driver = restarting(attempts=2)
+    driver.fail()
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    out = driver.on(RestoreNotFound(2, StorageError("unreachable")))
+    assert out[0] == ChangeStatus(JobStatus.FAILING)
+    assert driver.machine.status is JobStatus.RESTARTING
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(RestoreNotFound(2, StorageError("unreachable")))
+    assert driver.completion.status is JobStatus.FAILED
+
+
+def test_checkpoint_that_tasks_cannot_read_is_not_used_again() -> None:
+    driver = restarting()
+    driver.fail()
+    restart(driver, StartPoint(Restore(7, "/root")))
+    driver.fail(CorruptStateError("checksum"))
+    assert driver.on(TimerElapsed(2, Timer.RESTART)) == [FindRestore(3, frozenset({7}))]
+
+
+def test_cancel_during_the_delay_ends_the_job() -> None:
+    driver = restarting()
+    driver.fail()
+    driver.on(CancelRequested())
+    assert driver.completion.status is JobStatus.CANCELED
+    assert driver.on(TimerElapsed(1, Timer.RESTART)) == []
+
+
+def test_cancel_while_a_checkpoint_is_looked_for_ends_the_job() -> None:
+    driver = restarting()
+    driver.fail()
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(CancelRequested())
+    assert driver.completion.status is JobStatus.CANCELED
+    assert driver.on(RestoreFound(2, None)) == []
+
+
+def test_cancel_of_a_failing_job_keeps_it_from_starting_again() -> None:
+    driver = restarting()
+    driver.say(B, to_message(boom()))
+    driver.on(CancelRequested())
+    for task in (A, C):
+        driver.say(task, TaskCancelled())
+    driver.end()
+    assert driver.completion.status is JobStatus.CANCELED
+
+
+def test_cancel_of_a_failing_job_that_would_not_start_again_leaves_its_error() -> None:
+    driver = Driver().run()
+    driver.say(B, to_message(boom()))
+    driver.on(CancelRequested())
+    for task in (A, C):
+        driver.say(task, TaskCancelled())
+    driver.end()
+    assert isinstance(driver.completion.error, UserCodeError)
+
+
+def test_stop_survives_a_restart() -> None:
+    driver = restarting()
+    driver.on(StopRequested())
+    driver.fail()
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(RestoreFound(2, None))
+    assert driver.connect(A) == [SendToTasks((A,), StopSources())]
+
+
+def test_engine_that_ends_a_killed_attempt_too_late_changes_nothing() -> None:
+    driver = restarting()
+    driver.say(B, to_message(boom()))
+    driver.on(TimerElapsed(1, Timer.GRACE))
+    driver.on(TimerElapsed(1, Timer.KILL))
+    assert driver.machine.status is JobStatus.RESTARTING
+    assert driver.end(RuntimeError("late")) == []
+    restart(driver)
+    assert driver.on(AttemptEnded(1, RuntimeError("later"))) == []
+    assert driver.machine.status is JobStatus.RUNNING
+
+
+def test_tasks_of_an_earlier_attempt_are_not_current() -> None:
+    driver = restarting()
+    old = Origin(1, A)
+    assert driver.machine.is_current(old)
+    driver.fail()
+    assert not driver.machine.is_current(old)
+    restart(driver)
+    assert not driver.machine.is_current(old)
+    assert driver.machine.is_current(Origin(2, A))
+    assert not driver.machine.is_current(Origin(2, A, connection=9))
+
+
+def test_attempts_are_numbered_on_from_driver_to_driver() -> None:
+    driver = Driver(policy=FixedDelay(1, 0.0), first_attempt=1001).run()
+    assert driver.machine.attempt == 1001
+    driver.fail()
+    restart(driver)
+    assert driver.machine.attempt == 1002
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -353,12 +602,12 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.driver = Driver()
+        self.driver = Driver(policy=FixedDelay(2, 1.0))
         self.submitted = False
         self.status = JobStatus.CREATED
         self.over = False
 
-    def send(self, event: Event) -> None:
+    def send(self, event: LifecycleEvent) -> None:
         out = self.driver.on(event)
         assert not (self.over and out), "nothing may follow the end"
         for instruction in out:
@@ -372,7 +621,7 @@ class AnyOrder(RuleBasedStateMachine):
                 assert (instruction.error is None) == (instruction.status is JobStatus.FINISHED)
 
     origins = st.builds(
-        Origin, st.sampled_from([1, 1, 1, 2]), st.sampled_from(TASKS), st.sampled_from([0, 0, 1])
+        Origin, st.sampled_from([1, 1, 2, 3]), st.sampled_from(TASKS), st.sampled_from([0, 0, 1])
     )
     messages = st.sampled_from(
         [TaskStarted("h", 1), TaskFinished(), TaskCancelled(), to_message(JobExecutionError("x"))]
@@ -395,18 +644,34 @@ class AnyOrder(RuleBasedStateMachine):
     def disconnect(self, origin: Origin) -> None:
         self.send(TaskDisconnected(origin))
 
-    @rule(error=st.sampled_from([None, JobExecutionError("engine")]))
-    def end(self, error: BaseException | None) -> None:
-        self.send(AttemptEnded(1, error))
+    attempts = st.sampled_from([1, 2, 3])
+
+    @rule(attempt=attempts, error=st.sampled_from([None, JobExecutionError("engine")]))
+    def end(self, attempt: int, error: BaseException | None) -> None:
+        self.send(AttemptEnded(attempt, error))
+
+    @rule(attempt=attempts, rewind=st.booleans())
+    def fail_attempt(self, attempt: int, rewind: bool) -> None:
+        self.send(AttemptFailed(attempt, JobExecutionError("checkpoints"), rewind))
+
+    @rule(attempt=st.sampled_from([2, 3, 4]), found=st.booleans())
+    def find(self, attempt: int, found: bool) -> None:
+        self.send(RestoreFound(attempt, None) if found else RestoreNotFound(attempt, StorageError("x")))
+
+    @rule()
+    def restart(self) -> None:
+        attempt = self.driver.machine.attempt
+        self.send(TimerElapsed(attempt, Timer.RESTART))
+        self.send(RestoreFound(attempt + 1, None))
 
     @rule(timer=st.sampled_from(Timer))
     def elapse(self, timer: Timer) -> None:
         asked = {i.timer for i in self.driver.instructions if isinstance(i, SetTimer)}
         if timer in asked:
-            self.send(TimerElapsed(1, timer))
+            self.send(TimerElapsed(self.driver.machine.attempt, timer))
 
     @rule(event=st.sampled_from([CancelRequested(), StopRequested(), MasterFailed(OSError("x"))]))
-    def ask(self, event: Event) -> None:
+    def ask(self, event: LifecycleEvent) -> None:
         self.send(event)
 
     @precondition(lambda self: self.submitted and not self.over)
@@ -414,9 +679,13 @@ class AnyOrder(RuleBasedStateMachine):
     def bring_to_an_end(self, cancel: bool) -> None:
         if cancel:
             self.send(CancelRequested())
-        self.send(AttemptEnded(1, None))
-        self.send(TimerElapsed(1, Timer.DRAIN))
-        assert self.over, "an attempt that has ended and time enough always end the job"
+        for _ in range(10):
+            attempt = self.driver.machine.attempt
+            self.send(AttemptEnded(attempt, None))
+            self.send(TimerElapsed(attempt, Timer.DRAIN))
+            self.send(TimerElapsed(attempt, Timer.RESTART))
+            self.send(RestoreFound(attempt + 1, None))
+        assert self.over, "attempts that have ended and time enough always end the job"
 
     @invariant()
     def status_is_what_was_announced(self) -> None:

@@ -25,6 +25,7 @@ from firesteel.common.errors import (
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
+from firesteel.jobmaster.master_core import MasterSettings
 from firesteel.plan.executor import Deployment, Executor, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
@@ -58,7 +59,7 @@ class Statuses:
 
 def start(plan: JobPlan, executor: Executor, grace: float = TIMEOUT) -> tuple[MasterJobClient, Statuses]:
     statuses = Statuses()
-    master = JobMaster(plan, executor, grace_seconds=grace, listeners=[statuses])
+    master = JobMaster(plan, executor, MasterSettings(grace), listeners=[statuses])
     master.start()
     return MasterJobClient(master), statuses
 

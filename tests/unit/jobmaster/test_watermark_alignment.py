@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firesteel.common.time import MAX_WATERMARK
-from firesteel.jobmaster.job_lifecycle import SendToTasks
+from firesteel.jobmaster.instructions import SendToTasks
 from firesteel.jobmaster.watermark_alignment import WatermarkGroups
 from firesteel.plan.messages import AlignmentUpdate, TaskId, WatermarkReport
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
 from firesteel.common.errors import ProgramError
@@ -56,3 +59,42 @@ def test_a_name_twice_in_one_group_is_refused() -> None:
     group.counter("in")
     with pytest.raises(ProgramError, match="'in' is registered twice in group 'Map'"):
         group.meter("in")
+
+
+def test_a_gauge_that_raises_is_left_out_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    group = MetricGroup("Map")
+    answers: list[Any] = [ValueError("not yet"), SystemExit(1), 7]
+
+    def size() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    group.gauge("size", size)
+    group.add_group("cache").gauge("hits", lambda: 1 // 0)
+    group.counter("in")
+    assert dict(group.snapshot()) == {"Map.in": 0}
+    assert dict(group.snapshot()) == {"Map.in": 0}
+    assert dict(group.snapshot()) == {"Map.in": 0, "Map.size": 7}
+    assert [record.message.partition(" cannot")[0] for record in caplog.records] == [
+        "the metric 'Map.size'",
+        "the metric 'Map.cache.hits'",
+    ]
+    assert caplog.records[0].message.endswith("its gauge raised ValueError: not yet")
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_a_gauge_reports_numbers_and_text_and_the_text_of_anything_else() -> None:
+    group = MetricGroup("Map")
+    for name, value in {
+        "number": 1.5,
+        "text": "a",
+        "none": None,
+        "list": [1],
+        "lock": threading.Lock(),
+    }.items():
+        group.gauge(name, lambda value=value: value)
+    values = dict(group.snapshot())
+    assert [values[f"Map.{name}"] for name in ("number", "text", "none", "list")] == [1.5, "a", None, "[1]"]
+    assert "lock" in values["Map.lock"]

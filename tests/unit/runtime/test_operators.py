@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -474,5 +475,53 @@ def test_metrics_and_accumulators_are_reported() -> None:
 
     op = harness(specs.MapSpec, Measured())
     op.process([5, 6])
-    assert dict(op.runtime.metrics.snapshot()) == {"Operator.seen": 2}
+    assert dict(op.runtime.metrics.snapshot())["Operator.seen"] == 2
     assert op.runtime.get_accumulator("total").get_local_value() == 11
+
+
+# exit ----------------------------------------------------------------------------------------------------
+
+
+class Leaves(KeyedProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> None:
+        if value < 0:
+            sys.exit("no negative numbers")
+        ctx.timer_service().register_event_time_timer(value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        sys.exit(5)
+
+
+def test_exit_is_explained_like_any_other_error() -> None:
+    op = OperatorHarness(specs.ProcessSpec(Shipped.of(Leaves(), "process")), keys=(lambda v: v % 10,))
+    with pytest.raises(
+        UserCodeError, match=r"wanted the task's process to exit \(SystemExit: no neg"
+    ) as caught:
+        op.process([1, -7, 3], [1, 2, 3])
+    assert (caught.value.operator, caught.value.record) == ("Operator", "-7")
+    assert "Leaves" in caught.value.function
+    assert "sys.exit(" in caught.value.traceback_text
+    with pytest.raises(UserCodeError, match=r"SystemExit: 5.*\n.*in on_timer for key 1 at 1"):
+        op.watermark(1)
+
+
+def test_exit_in_open_and_close_is_explained() -> None:
+    class LeavesAtOnce(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            sys.exit(6)
+
+        def map(self, value: int) -> int:
+            return value
+
+    class LeavesAtTheEnd(LeavesAtOnce):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            pass
+
+        def close(self) -> None:
+            sys.exit(7)
+
+    with pytest.raises(UserCodeError, match="SystemExit: 6"):
+        harness(specs.MapSpec, LeavesAtOnce())
+    op = harness(specs.MapSpec, LeavesAtTheEnd())
+    with pytest.raises(UserCodeError, match="SystemExit: 7"):
+        op.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections import Counter
 from typing import Any
@@ -226,6 +227,46 @@ def test_unhashable_key_names_the_record_and_the_remedy() -> None:
         Edge(distribution, 1, 2).send([5, 6])
     assert caught.value.record == "5"
     assert caught.value.operator == "Map, routing to receiving"
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_key_without_a_stable_hash_is_refused_at_any_parallelism(receivers: int, timed: bool) -> None:
+    distribution = exchange.KeyGroups(shipped(lambda v: ("a", object())))
+    with pytest.raises(UserCodeError, match=r"object objects have no hash that is the same") as caught:
+        Edge(distribution, 1, receivers).send([5, 6], timed=timed)
+    assert caught.value.record == "5"
+    assert caught.value.operator == "Map, routing to receiving"
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+def test_an_unhashable_key_is_refused_at_any_parallelism(receivers: int) -> None:
+    with pytest.raises(UserCodeError, match=r"a key must be hashable"):
+        Edge(exchange.KeyGroups(shipped(lambda v: [v])), 1, receivers).send([5])
+
+
+def test_one_receiver_gets_all_keys_and_one_key_per_batch_is_looked_at() -> None:
+    edge = Edge(exchange.KeyGroups(shipped(key_of_good_records)), 1, 1)
+    # The second record's key would be refused; it is not looked at.
+    assert edge.send([1, 2], [3]).values() == {0: [1, 2, 3]}
+
+
+def key_of_good_records(value: int) -> Any:
+    return object() if value == 2 else value
+
+
+@pytest.mark.parametrize("distribution", [exchange.KeyGroups, exchange.Custom])
+def test_exit_in_a_key_selector_is_explained(distribution: Any) -> None:
+    def leave(value: int) -> int:
+        return value if value < 3 else sys.exit(4)
+
+    by = exchange.KeyGroups(shipped(leave))
+    if distribution is exchange.Custom:
+        by = exchange.Custom(shipped(lambda key, n: key % n), shipped(leave))
+    with pytest.raises(UserCodeError, match=r"SystemExit: 4") as caught:
+        Edge(by, 1, 2).send([1, 2, 3])
+    assert caught.value.record == "3"
+    assert "leave at test_router.py" in caught.value.function
 
 
 def test_error_in_the_key_selector_names_record_and_selector() -> None:

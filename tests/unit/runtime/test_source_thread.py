@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from firesteel.common.watermark_strategy import Watermark
 from firesteel.contracts.source import Polled, SourceContext, SourceFunction
 from firesteel.runtime import source_thread
 from firesteel.runtime.source_thread import SourceFunctionReader
@@ -69,6 +70,7 @@ def test_timestamps_and_signals_keep_their_places() -> None:
         ctx.emit_watermark(5)
         ctx.mark_as_temporarily_idle()
         ctx.collect("c")
+        ctx.emit_watermark(Watermark(6))
 
     driver = Driver(body)
     seen = []
@@ -77,7 +79,7 @@ def test_timestamps_and_signals_keep_their_places() -> None:
         seen += list(zip(polled.values, stamps, strict=True))
         seen += [("watermark", polled.watermark)] if polled.watermark is not None else []
         seen += [("idle", None)] if polled.idle else []
-    assert seen == [("a", None), ("b", 5), ("watermark", 5), ("idle", None), ("c", None)]
+    assert seen == [("a", None), ("b", 5), ("watermark", 5), ("idle", None), ("c", None), ("watermark", 6)]
 
 
 def test_a_poll_takes_no_more_than_its_limit() -> None:

@@ -226,23 +226,23 @@ def aligned_task() -> tuple[StageTask, RecordingServices]:
 def test_a_source_reports_its_first_watermark_at_once_and_then_once_in_an_interval() -> None:
     task, services = aligned_task()
     task.poll()
-    assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, 0)]
+    assert task.take_messages() == [WatermarkReport("g", "s", 0, 0)]
     for _ in range(5):
         task.poll()
-    assert task.take_watermark_reports() == []
+    assert task.take_messages() == []
     services.clock.advance(1)
     task.poll()
-    assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, 5)]
+    assert task.take_messages() == [WatermarkReport("g", "s", 0, 5)]
 
 
 def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest_itself() -> None:
     task, _ = aligned_task()
     task.poll()
-    task.take_watermark_reports()
+    task.take_messages()
     task.align(AlignmentUpdate("g", 0))
     while task.ready():
         task.poll()
-    assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, 11)]
+    assert task.take_messages() == [WatermarkReport("g", "s", 0, 11)]
 
 
 def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:
@@ -265,9 +265,9 @@ def test_a_source_that_waits_can_be_stopped_and_then_holds_nobody_back() -> None
     task, _ = aligned_task()
     task.align(AlignmentUpdate("g", -100))
     task.poll()
-    task.take_watermark_reports()
+    task.take_messages()
     assert not task.ready()
     task.stop_sources()
     task.poll()
     assert task.finished
-    assert task.take_watermark_reports() == [WatermarkReport("g", "s", 0, MAX_WATERMARK)]
+    assert task.take_messages() == [WatermarkReport("g", "s", 0, MAX_WATERMARK)]

@@ -11,13 +11,16 @@ import pytest
 from firesteel.common.accumulators import IntCounter
 from firesteel.common.errors import DataLossError, UserCodeError
 from firesteel.common.time import MAX_WATERMARK
+from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.functions import MapFunction, RuntimeContext
 from firesteel.contracts.source import SourceFunction
-from firesteel.graph.stream_graph import Chaining
+from firesteel.graph.stream_graph import Chaining, Edge
 from firesteel.plan.exchange import Broadcast, Rebalance
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import OperatorStatistics
-from firesteel.runtime.elements import END_OF_INPUT, Barrier, Chunk, Element, StreamStatus, Watermark
+from firesteel.plan.operator_specs import TimestampsSpec
+from firesteel.plan.shipped import Shipped
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, LatencyMarker, StreamStatus, Watermark
 from firesteel.runtime.wire_format import encode
 from firesteel.testing.flow import Flow
 from firesteel.testing.harness import TaskHarness
@@ -185,8 +188,8 @@ def test_a_payload_for_another_task_is_noticed() -> None:
 
 
 def test_elements_of_later_versions_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="Barrier"):
-        receiving().task.receive(row(Barrier(1, 2), 0))
+    with pytest.raises(NotImplementedError, match="LatencyMarker"):
+        receiving().task.receive(row(LatencyMarker(1, 2), 0))
 
 
 # Signals -----------------------------------------------------------------------------------------------
@@ -211,6 +214,15 @@ def test_the_minimum_of_the_channels_watermarks_is_passed_on_behind_the_records(
     task.task.receive(row(Chunk(["a"]), 0, sender=1))
     task.task.receive(row(Watermark(7), 1, sender=1))
     assert [element for _, _, element in task.elements()] == [Chunk(["a"]), Watermark(7)]
+
+
+def test_l01_a_watermark_is_passed_on_only_when_the_clock_advances() -> None:
+    task = middle_task()
+    sequences = [0, 0]
+    for sender, timestamp in [(0, 10), (1, 7), (0, 12), (1, 7), (1, 9), (0, 13), (1, 20)]:
+        task.task.receive(row(Watermark(timestamp), sequences[sender], sender=sender))
+        sequences[sender] += 1
+    assert signals(task) == [Watermark(7), Watermark(9), Watermark(13)]
 
 
 def test_idleness_is_passed_on_when_all_channels_are_idle() -> None:
@@ -341,8 +353,53 @@ def test_a_report_has_counters_accumulators_and_metrics() -> None:
     by_counts = sorted((o.records_in, o.records_out) for o in report.operators)
     assert by_counts == [(0, 3), (2, 0), (3, 0), (3, 2), (3, 3), (3, 3)]
     assert report.accumulators["total"].get_local_value() == 12
-    assert report.metrics == {"Map.maps": 3}
+    assert report.metrics["Map.maps"] == 3
     assert all(isinstance(entry, OperatorStatistics) for entry in report.operators)
+
+
+class Unmeasurable(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        runtime_context.get_metrics_group().gauge("ratio", lambda: 1 // 0)
+
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_a_gauge_that_raises_does_not_fail_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    task = TaskHarness(two_stages([1], Unmeasurable()), stage=1)
+    for _ in range(2):
+        assert "Map.ratio" not in task.task.report().metrics
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the metric 'Map.ratio' cannot be reported"
+    ]
+
+
+def test_a_report_tells_how_far_event_time_has_come() -> None:
+    flow = Flow()
+    stamped = flow.graph.add(
+        "Stamp",
+        TimestampsSpec(Shipped.of(WatermarkStrategy.for_monotonous_timestamps(), "test")),
+        (Edge(flow.source([1], parallelism=1), Rebalance(), 0),),
+        chaining=Chaining.NEVER,
+    )
+    flow.collect(flow.map(stamped, lambda v: v, by=Rebalance()), "out")
+    last = TaskHarness(flow.plan(), stage=2)
+    never = -(2**63)
+    assert watermarks(last, "Map") == (never, never)
+    last.task.receive(row(Watermark(41), 0, edge=1))
+    assert watermarks(last, "Map") == (41, 41)
+    # What comes in ends at an operator that makes its own watermarks.
+    stamp = TaskHarness(flow.plan(), stage=1)
+    stamp.task.receive(row(Watermark(5), 0))
+    assert watermarks(stamp, "Stamp") == (5, never)
+    source = TaskHarness(flow.plan()).task.report().metrics
+    assert source["Source: numbers.currentOutputWatermark"] == never
+    assert "Source: numbers.currentInputWatermark" not in source
+
+
+def watermarks(task: TaskHarness, operator: str) -> tuple[int, int]:
+    metrics = task.task.report().metrics
+    return metrics[f"{operator}.currentInputWatermark"], metrics[f"{operator}.currentOutputWatermark"]
 
 
 def test_a_report_does_not_change_when_the_task_goes_on() -> None:

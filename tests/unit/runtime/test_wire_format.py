@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.types import Row, RowKind
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
 from firesteel.runtime import wire_format
 from firesteel.runtime.elements import (
     END_OF_INPUT,
@@ -67,7 +68,7 @@ def test_chunk_round_trip(values: list[Any], timed: bool) -> None:
         Watermark(2**63 - 1),
         StreamStatus(True),
         StreamStatus(False),
-        Barrier(7, 1_700_000_000_000),
+        Barrier(CheckpointOrder(7, 1_700_000_000_000, CheckpointKind.STOP, "file:/x", "chk-7", True)),
         LatencyMarker(123, -1),
         END_OF_INPUT,
     ],

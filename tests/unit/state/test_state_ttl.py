@@ -387,7 +387,9 @@ def test_a_full_snapshot_leaves_out_what_has_expired_when_asked(bench: Bench) ->
     state.update(2)
     bench.wait(50)
     snapshot = OperatorSnapshot.take(bench.backend)
-    assert [list(table) for table in snapshot.tables.values()] == [["b"]]
+    restored = HashMapBackend(bench.clock.now)
+    snapshot.restore(restored)
+    assert [list(table) for _, table in restored.tables()] == [["b"]]
 
 
 def test_peeking_neither_renews_nor_removes(bench: Bench) -> None:

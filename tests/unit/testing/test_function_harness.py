@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.errors import JobExecutionError, WrongArgumentError
+from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import (
     CoFlatMapFunction,
@@ -22,6 +23,7 @@ from firesteel.contracts.functions import (
 )
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from firesteel.datastream.window import ContinuousEventTimeTrigger, TumblingEventTimeWindows
 from firesteel.testing import FunctionHarness, simulated_environment
 from firesteel.testing.manual_clock import START
 
@@ -216,3 +218,16 @@ def test_a_union_is_no_operator() -> None:
     stream = simulated_environment().from_collection([1])
     with pytest.raises(WrongArgumentError, match="one operator, got a union"):
         FunctionHarness.of(stream.union(stream))
+
+
+def test_timers_of_windows_are_those_of_their_trigger() -> None:
+    words = simulated_environment().from_collection(["a"]).key_by(lambda word: word)
+    windows = words.window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    early = windows.trigger(ContinuousEventTimeTrigger.of(Time.milliseconds(4)))
+    plain = words.window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    listed = []
+    for windowed in (early, plain):
+        harness = FunctionHarness.of(windowed.reduce(lambda a, b: a + b))
+        harness.process_element("a", timestamp=1)
+        listed.append(harness.event_time_timers("a"))
+    assert listed == [[4, 9], []]

@@ -6,13 +6,10 @@ import enum
 from abc import ABC, abstractmethod
 from typing import Any
 
+from firesteel.contracts.sink import Sink
 from firesteel.contracts.source import Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
-
-
-class Sink:
-    """Base of the sinks that ``sink_to`` takes."""
 
 
 class DeliveryGuarantee(enum.Enum):

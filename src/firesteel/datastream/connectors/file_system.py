@@ -1,20 +1,43 @@
-"""File sources and sinks at PyFlink's import path; not built yet, so every use says so.
-
-Programs that merely import the names (PyFlink's word count does) run; `env.read_text_file` reads lines today.
-"""
+"""File sources and sinks, at PyFlink's import path."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import enum
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+from firesteel.common.errors import ProgramError
+from firesteel.common.serialization import BulkWriterFactory, Encoder
+from firesteel.common.time import Duration
+from firesteel.connectors.files.bucket_assigners import BucketAssigner
+from firesteel.connectors.files.formats import StreamFormat
+from firesteel.connectors.files.paths import local_path
+from firesteel.connectors.files.rolling import (
+    DefaultRollingPolicy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from firesteel.connectors.files.sink import FileSink as _FileSink
+from firesteel.connectors.files.source import FileProcessingMode
+from firesteel.connectors.files.source import FileSource as _FileSource
+from firesteel.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
+from firesteel.datastream.not_yet import not_yet
+from firesteel.datastream.user_functions import wrong_argument
 
 __all__ = [
     "BucketAssigner",
     "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
+    "FileProcessingMode",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
@@ -22,60 +45,260 @@ __all__ = [
 ]
 
 
-class _NotBuiltYet(type):
-    """Any use of such a class, calling it or its static methods, raises."""
+class FileEnumeratorProvider(enum.Enum):
+    """How files are found and cut."""
 
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return cls
+    SPLITTABLE = "splittable"
+    NON_SPLITTABLE = "non-splittable"
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"{cls.__name__} is not part of this version of Firesteel; read lines with env.read_text_file(path) "
-            "and write them with a SinkFunction"
-        )
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Large files are read by several subtasks, where their format allows it."""
+        return FileEnumeratorProvider.SPLITTABLE
 
-
-class FileSource(metaclass=_NotBuiltYet):
-    """Reads files."""
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Every file is read by one subtask."""
+        return FileEnumeratorProvider.NON_SPLITTABLE
 
 
-class FileSourceBuilder(metaclass=_NotBuiltYet):
+class FileSplitAssignerProvider(enum.Enum):
+    """Which subtask gets which piece of a file."""
+
+    ON_REQUEST = "on request"
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Whoever asks gets the next one; local files are equally far from everybody."""
+        return FileSplitAssignerProvider.ON_REQUEST
+
+
+class BulkFormat:
+    """How batches of records are read from a file; there is none in this version."""
+
+
+class FileSource(_FileSource):
+    """Reads files, once or continuously."""
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Build a source of the records of files, directories or patterns."""
+        if not isinstance(stream_format, StreamFormat):
+            remedy = "for example StreamFormat.text_line_format()"
+            raise wrong_argument("for_record_stream_format()", "a StreamFormat", stream_format, remedy)
+        return FileSourceBuilder(stream_format, *paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Bulk formats come with a later version."""
+        raise not_yet("for_bulk_file_format()", "reading bulk formats such as Parquet is")
+
+
+class FileSourceBuilder:
     """Builds a `FileSource`."""
 
+    def __init__(self, stream_format: StreamFormat, *paths: str) -> None:
+        if not paths:
+            raise ProgramError("a file source needs at least one path")
+        absolute = tuple(local_path(path, "file sources") for path in paths)
+        self._source = FileSource(stream_format, absolute)
 
-class FileSink(metaclass=_NotBuiltYet):
-    """Writes files exactly once."""
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """Look for new files again and again; a file that was read is not read again when it changes."""
+        seconds = discovery_interval.to_seconds()
+        if seconds <= 0:
+            raise ProgramError(f"the discovery interval must be above 0, got {discovery_interval}")
+        self._source = replace(self._source, interval=seconds)
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there at the start, then end."""
+        self._source = replace(self._source, interval=None)
+        return self
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Choose whether files are cut."""
+        if not isinstance(file_enumerator, FileEnumeratorProvider):
+            raise wrong_argument("set_file_enumerator()", "a FileEnumeratorProvider", file_enumerator)
+        splits_files = file_enumerator is FileEnumeratorProvider.SPLITTABLE
+        self._source = replace(self._source, splits_files=splits_files)
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Choose who reads what; there is one way."""
+        if not isinstance(split_assigner, FileSplitAssignerProvider):
+            raise wrong_argument("set_split_assigner()", "a FileSplitAssignerProvider", split_assigner)
+        return self
+
+    def build(self) -> FileSource:
+        """Return the source."""
+        return self._source
 
 
-class StreamingFileSink(metaclass=_NotBuiltYet):
-    """Writes files; the older form."""
+# Sinks ----------------------------------------------------------------------------------------------
 
 
-class StreamFormat(metaclass=_NotBuiltYet):
-    """How records are read from a stream of bytes."""
+class FileCompactStrategy:
+    """When small files are made into larger ones; not in this version."""
+
+    @staticmethod
+    def builder() -> NoReturn:
+        """Compaction comes with a later version."""
+        raise not_yet("FileCompactStrategy", "compaction of files is")
 
 
-class BulkFormat(metaclass=_NotBuiltYet):
-    """How batches of records are read from a file."""
+class FileCompactor:
+    """How small files are made into larger ones; not in this version."""
+
+    @staticmethod
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> NoReturn:
+        """Compaction comes with a later version."""
+        raise not_yet("FileCompactor", "compaction of files is")
+
+    @staticmethod
+    def identical_file_compactor() -> NoReturn:
+        """Compaction comes with a later version."""
+        raise not_yet("FileCompactor", "compaction of files is")
 
 
-class BucketAssigner(metaclass=_NotBuiltYet):
-    """Which folder a record is written to."""
+class _SinkBuilder:
+    """Builds a file sink step by step."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def with_bucket_check_interval(self, interval: int) -> Self:
+        """Choose how often, in milliseconds, to look whether a file is too old."""
+        if interval < 1:
+            raise ProgramError(f"the bucket check interval must be at least 1 ms, got {interval}")
+        self._sink = replace(self._sink, check_interval=interval)
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
+        """Choose the folders that records go to."""
+        if not isinstance(bucket_assigner, BucketAssigner):
+            raise wrong_argument("with_bucket_assigner()", "a BucketAssigner", bucket_assigner)
+        self._sink = replace(self._sink, bucket_assigner=bucket_assigner)
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+        """Choose the names of part files."""
+        if not isinstance(output_file_config, OutputFileConfig):
+            raise wrong_argument("with_output_file_config()", "an OutputFileConfig", output_file_config)
+        self._sink = replace(self._sink, file_config=output_file_config)
+        return self
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+        """Choose when a part file is closed."""
+        if not isinstance(rolling_policy, RollingPolicy):
+            raise wrong_argument("with_rolling_policy()", "a RollingPolicy", rolling_policy)
+        self._sink = replace(self._sink, rolling_policy=rolling_policy)
+        return self
+
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+        """Compaction comes with a later version."""
+        raise not_yet("enable_compact()", "compaction of files is")
+
+    def disable_compact(self) -> Self:
+        """Leave files as they are."""
+        return self
 
 
-class RollingPolicy(metaclass=_NotBuiltYet):
-    """When a part file is finished."""
+class _BulkSinkBuilder(_SinkBuilder):
+    """Builds a file sink for a bulk format, whose files are closed at checkpoints only."""
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+        """Choose when a part file is closed: at checkpoints, and at other times if the policy wants it, too."""
+        if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+            raise wrong_argument(
+                "with_rolling_policy() of a bulk format", "an OnCheckpointRollingPolicy", rolling_policy
+            )
+        return super().with_rolling_policy(rolling_policy)
 
 
-class OutputFileConfig(metaclass=_NotBuiltYet):
-    """How part files are named."""
+@dataclass(frozen=True)
+class FileSink(_FileSink, SupportsPreprocessing):
+    """Writes files exactly once; at the end of the input all are finished."""
+
+    BaseBuilder = _SinkBuilder
+
+    class RowFormatBuilder(_SinkBuilder):
+        """Builds a sink that writes records one by one."""
+
+        def build(self) -> FileSink:
+            """Return the sink."""
+            sink: FileSink = self._sink
+            return sink
+
+    class BulkFormatBuilder(_BulkSinkBuilder):
+        """Builds a sink whose format writes many records together."""
+
+        def build(self) -> FileSink:
+            """Return the sink."""
+            sink: FileSink = self._sink
+            return sink
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        """Write records one by one below a path."""
+        return FileSink.RowFormatBuilder(_row_sink(FileSink, base_path, encoder))
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
+        """Write records in a format of its own below a path."""
+        return FileSink.BulkFormatBuilder(_bulk_sink(FileSink, base_path, writer_factory))
+
+    def get_transformer(self) -> StreamTransformer | None:
+        """None: the stream is written as it is."""
+        return None
 
 
-class FileEnumeratorProvider(metaclass=_NotBuiltYet):
-    """How files are found."""
+@dataclass(frozen=True)
+class StreamingFileSink(_FileSink):
+    """The older form: without checkpoints, files stay in progress for ever."""
+
+    ends_files: bool = False
+
+    BaseBuilder = _SinkBuilder
+
+    class DefaultRowFormatBuilder(_SinkBuilder):
+        """Builds a sink that writes records one by one."""
+
+        def build(self) -> StreamingFileSink:
+            """Return the sink."""
+            sink: StreamingFileSink = self._sink
+            return sink
+
+    class DefaultBulkFormatBuilder(_BulkSinkBuilder):
+        """Builds a sink whose format writes many records together."""
+
+        def build(self) -> StreamingFileSink:
+            """Return the sink."""
+            sink: StreamingFileSink = self._sink
+            return sink
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
+        """Write records one by one below a path."""
+        return StreamingFileSink.DefaultRowFormatBuilder(_row_sink(StreamingFileSink, base_path, encoder))
+
+    @staticmethod
+    def for_bulk_format(
+        base_path: str, writer_factory: BulkWriterFactory
+    ) -> StreamingFileSink.DefaultBulkFormatBuilder:
+        """Write records in a format of its own below a path."""
+        sink = _bulk_sink(StreamingFileSink, base_path, writer_factory)
+        return StreamingFileSink.DefaultBulkFormatBuilder(sink)
 
 
-class FileSplitAssignerProvider(metaclass=_NotBuiltYet):
-    """Which reader gets which piece of a file."""
+def _row_sink(kind: type[_FileSink], base_path: str, encoder: Encoder) -> _FileSink:
+    if not isinstance(encoder, Encoder):
+        remedy = "for example Encoder.simple_string_encoder()"
+        raise wrong_argument("for_row_format()", "an Encoder", encoder, remedy)
+    return kind(local_path(base_path, "file sinks"), encoder)
+
+
+def _bulk_sink(kind: type[_FileSink], base_path: str, factory: BulkWriterFactory) -> _FileSink:
+    if not isinstance(factory, BulkWriterFactory):
+        raise wrong_argument("for_bulk_format()", "a BulkWriterFactory", factory)
+    return kind(local_path(base_path, "file sinks"), factory, rolling_policy=OnCheckpointRollingPolicy())

@@ -17,7 +17,7 @@ from firesteel.contracts.state import (
     StateDescriptor,
 )
 from firesteel.contracts.timers import TimerService
-from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.process import ElementContext, KeyOf, ProcessOperator
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
@@ -55,7 +55,7 @@ class BroadcastSideContext(_SideContext):
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Broadcast state, writable."""
-        return self._broadcast.get_broadcast_state(state_descriptor)
+        return self._broadcast.get_declared_state(state_descriptor)
 
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], Any]
@@ -64,9 +64,8 @@ class BroadcastSideContext(_SideContext):
         if self._state is None:
             raise UnsupportedOperationError("this stream has no keys: call key_by() before connect()")
         state = self._state.get_keyed_state(state_descriptor)
-        table = self._state.table(state_descriptor.get_name())
         try:
-            for key in list(table):
+            for key in self._state.keys_of(state_descriptor.get_name()):
                 self._state.current_key = key
                 function(key, state)
         finally:
@@ -93,9 +92,17 @@ class BroadcastProcessOperator(ProcessOperator):
         keys: tuple[KeyOf | None, ...],
         state: HashMapBackend,
         operator_state: OperatorStateBackend,
+        descriptors: tuple[MapStateDescriptor, ...],
     ) -> None:
         super().__init__(function, ("process_element", "process_broadcast_element"), keys or (None,), state)
         self.operator_state = operator_state
+        self._descriptors = descriptors
+
+    def open(self, context: OperatorContext) -> None:
+        """Ask for the broadcast states first: what was restored has to fit at the start, not when it is used."""
+        for descriptor in self._descriptors:
+            self.operator_state.get_declared_state(descriptor)
+        super().open(context)
 
     def _make_contexts(self, timers: TimerService, state: HashMapBackend | None) -> list[ElementContext]:
         return [

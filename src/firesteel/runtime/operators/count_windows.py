@@ -9,6 +9,7 @@ from typing import Any
 
 from firesteel.contracts.windows import CountWindow
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_output import WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
@@ -25,7 +26,7 @@ class CountWindowOperator(Operator):
         self._parts = parts
         self._size = size
         self._slide = slide
-        self._table = parts.state.table("count-windows")
+        self._table = parts.state.table("\0count-windows")
 
     def open(self, context: OperatorContext) -> None:
         """Make the contexts, then open the user's functions."""
@@ -44,6 +45,8 @@ class CountWindowOperator(Operator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Count every record, add it to the open windows of its key, and fire the one that is full."""
+        if self._parts.state.tracks:
+            announced_keys(self, values, self._parts.key_of, self._parts.state)
         self.cursor = cursor = iter(values)
         table, size, slide = self._table, self._size, self._slide
         key_of, add = self._parts.key_of, self._parts.contents.add

@@ -1,7 +1,9 @@
-"""What operators around one user function share: opening and closing it."""
+"""What operators around one user function share: opening and closing it, and its part in checkpoints."""
 
 from __future__ import annotations
 
+from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.function_state import FunctionState
 from firesteel.runtime.operator import Operator, OperatorContext
 from firesteel.runtime.user_function import UserFunction
 
@@ -11,11 +13,25 @@ class FunctionOperator(Operator):
 
     def __init__(self, function: UserFunction) -> None:
         self.function = function
+        self._function_state = FunctionState(function.instance)
 
     def open(self, context: OperatorContext) -> None:
-        """Remember the output and open the user's function."""
+        """Remember the output; give the user's function its states, then open it."""
         self.output = context.output
+        self._function_state.initialize(context)
         self.function.open(context.runtime)
+
+    def snapshot(self, order: CheckpointOrder) -> None:
+        """Let the function bring its states up to date."""
+        self._function_state.snapshot(order)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell the function, when it listens."""
+        self._function_state.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell the function, when it listens."""
+        self._function_state.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
         """Close the user's function."""

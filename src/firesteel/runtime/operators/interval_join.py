@@ -16,6 +16,7 @@ from firesteel.contracts.joins import ProcessJoinFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.plan.operator_specs import IntervalJoinSpec
 from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
 from firesteel.runtime.timer_queue import TimerQueue
@@ -90,6 +91,8 @@ class IntervalJoinOperator(FunctionOperator):
         """Forget the records that no partner can reach any more, then pass the watermark on."""
         self.current_watermark = timestamp
         for time, (key, side) in self._cleanup.due(timestamp):
+            if self._state.tracks:
+                self._state.touch((key,))
             self._forget(side, key, time - self._keep[side])
         self.output.watermark(timestamp)
 
@@ -99,9 +102,11 @@ class IntervalJoinOperator(FunctionOperator):
                 "an interval join compares event times, and these records have none: call "
                 "assign_timestamps_and_watermarks() on both streams first"
             )
-        self.cursor = cursor = iter(values)
         context, key_of = self._context, self._keys[side]
         assert key_of is not None
+        if self._state.tracks:
+            announced_keys(self, values, key_of, self._state)
+        self.cursor = cursor = iter(values)
         context.results, context.asides = [], []
         stamps: list[int | None] = []
         for time, value in zip(timestamps, cursor, strict=False):

@@ -23,6 +23,9 @@ from firesteel.runtime.operators.window_contents import MISSING, Table, merged_k
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
 
+#: The name of the store in snapshots.
+PANES = "\0panes"
+
 _MANY_PANES = 4  # per window, from which on it pays to keep merged contents between windows
 
 
@@ -36,7 +39,7 @@ class PaneWindowOperator(Operator):
         self._is_event_time = parts.assigner.is_event_time()
         self._is_single = self._grid.size == self._grid.slide
         self._panes = PaneStore(self._grid, shares_panes or self._is_single, parts.allowed_lateness)
-        self._state.add_timers("window-panes", self._panes, namespaced=True)
+        self._state.add_store(PANES, self._panes)
         slides = self._panes.is_shared and len(self._grid.panes_of(0)) >= _MANY_PANES
         self._sliding = SlidingMerge(parts.contents, self._panes) if slides else None
 
@@ -62,10 +65,12 @@ class PaneWindowOperator(Operator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Add every record to its pane."""
-        self.cursor = cursor = iter(values)
         stamps = self._stamps(timestamps)
         add_batch = self._parts.contents.add_batch
         try:
+            if self._panes.is_frozen:
+                self._announce(stamps, values)
+            self.cursor = cursor = iter(values)
             add_batch(self._pane_at, self._one_by_one, self._parts.key_of, stamps, cursor)
         except TypeError:
             if timestamps is not None and self._is_event_time and None in timestamps:
@@ -73,6 +78,19 @@ class PaneWindowOperator(Operator):
             raise
         self._results.flush()
         self._late.flush()
+
+    def _announce(self, timestamps: Iterable[int], values: list[Any]) -> None:
+        """Tell snapshots in progress which contents are about to change."""
+        self.cursor = cursor = iter(values)
+        key_of, grid, is_shared = self._parts.key_of, self._grid, self._panes.is_shared
+        touched: dict[int, list[Any]] = {}
+        for timestamp, value in zip(timestamps, cursor, strict=False):
+            key, pane = key_of(value), grid.pane_of(timestamp)
+            hash(key)
+            for start in (pane,) if is_shared else grid.windows_of(pane):
+                touched.setdefault(start, []).append(key)
+        for start, keys in touched.items():
+            self._panes.save(start, keys)
 
     def _stamps(self, timestamps: Timestamps) -> Iterable[int]:
         if not self._is_event_time:
@@ -118,6 +136,8 @@ class PaneWindowOperator(Operator):
             result = detached(result) if contents.is_single else result
         else:
             result = contents.result(merged_key(contents, key, tables))
+        if self._state.tracks:
+            self._state.touch((key,))
         self._state.current_key = key
         self._results.fire(key, self._window(window), result)
 
@@ -143,6 +163,8 @@ class PaneWindowOperator(Operator):
         if self._results.has_function:
             found = self._window(window)
             for key in dict.fromkeys(key for table in self._panes.tables_of(window) for key in table):
+                if self._state.tracks:
+                    self._state.touch((key,))
                 self._state.current_key = key
                 self._results.clear(key, found)
         self._panes.drop(window)

@@ -10,12 +10,13 @@ still to go.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
 from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.runtime.operators.window_contents import Table
+from firesteel.state.keyed_snapshot import SnapshotPart, TablePart
 
 
 class PaneGrid:
@@ -46,7 +47,8 @@ class PaneGrid:
 class PaneStore:
     """Tables by pane (or by window when ``is_shared`` is false), and which windows wait for what.
 
-    As timers do, panes travel in snapshots as pairs of a time and an entry that begins with a key.
+    In snapshots a pane is a block of keys and contents with its start. While one is in progress, contents that are
+    about to change have to be announced (`save`).
     """
 
     def __init__(self, grid: PaneGrid, is_shared: bool, lateness: int) -> None:
@@ -58,6 +60,7 @@ class PaneStore:
         self._to_fire: list[int] = []
         self._to_go: list[int] = []
         self.clock = MIN_TIMESTAMP
+        self._frozen: dict[int, list[_PanePart]] = {}  # of snapshots in progress
 
     # Tables -------------------------------------------------------------------------------------------
 
@@ -132,16 +135,54 @@ class PaneStore:
 
     # Snapshots ----------------------------------------------------------------------------------------
 
-    def entries(self) -> Iterator[tuple[int, Any]]:
-        """Everything, as pairs of a pane's start and (key, contents, how far windows have fired)."""
-        for start, table in self._tables.items():
-            for key, kept in table.items():
-                yield start, (key, kept, self.clock)
+    @property
+    def is_frozen(self) -> bool:
+        """Whether a snapshot is in progress, so that changes have to be announced."""
+        return bool(self._frozen)
 
-    def add(self, time: int, entry: Any) -> None:
-        """Take an entry of a snapshot back."""
-        key, kept, fired_until = entry
-        table = self._tables.setdefault(time, {})
-        table[key] = kept
-        for window in self.grid.windows_of(time) if self.is_shared else (time,):
-            self._expect(window, fired_until)
+    def save(self, start: int, keys: list[Any]) -> None:
+        """What these keys have in a pane (or window) is about to change."""
+        for part in self._frozen.get(start, ()):
+            if part.table is self._tables.get(start):
+                part.save(keys)
+                part.touched[0].update(keys)
+
+    def freeze(self, name: str) -> list[SnapshotPart]:
+        """The panes as they are now."""
+        parts: list[SnapshotPart] = []
+        for start, table in self._tables.items():
+            part = _PanePart(name, start, table, self.clock, self._thaw)
+            self._frozen.setdefault(start, []).append(part)
+            parts.append(part)
+        return parts
+
+    def _thaw(self, part: _PanePart) -> None:
+        left = [each for each in self._frozen.get(part.start, ()) if each is not part]
+        if left:
+            self._frozen[part.start] = left
+        else:
+            self._frozen.pop(part.start, None)
+
+    def restore(self, keys: list[Any], values: list[Any], extra: tuple[int, int]) -> None:
+        """Take a block of a snapshot back; ``extra`` is the pane's start and how far windows had fired."""
+        start, fired_until = extra
+        if keys:
+            self._tables.setdefault(start, {}).update(zip(keys, values, strict=True))
+            for window in self.grid.windows_of(start) if self.is_shared else (start,):
+                self._expect(window, fired_until)
+
+
+class _PanePart(TablePart):
+    """One pane in a snapshot."""
+
+    def __init__(
+        self, name: str, start: int, table: Table, clock: int, on_close: Callable[[_PanePart], None]
+    ) -> None:
+        super().__init__(table, None, set(), put=lambda k, v: ("entries", name, k, v, (start, clock)))
+        self.start = start
+        self._on_close = on_close
+
+    def close(self) -> None:
+        """Let the pane go."""
+        super().close()
+        self._on_close(self)

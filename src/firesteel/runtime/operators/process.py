@@ -17,7 +17,9 @@ from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimeDomain, TimerService
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.operator import OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import KeyedBatches, announced_keys
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
 from firesteel.runtime.operators.stateless import expand_all, map_all
@@ -106,16 +108,18 @@ class ProcessOperator(FunctionOperator):
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
-        self.cursor = cursor = iter(values)
         call, key_of, context = self._calls[index], self._keys[index], self._contexts[index]
+        keys = None
+        if key_of is not None and self._state.tracks:
+            keys = announced_keys(self, values, key_of, self._state)
+        self.cursor = cursor = iter(values)
         context.results, context.asides = [], []
         stamps: Timestamps = None
         if timestamps is None:
             context.now_at = None
-            self._without_time(call, key_of, cursor, context)
+            self._without_time(call, key_of, keys, cursor, context)
         else:
-            stamps = self._with_time(call, key_of, cursor, timestamps, context)
-        self._state.records_passed(len(values))
+            stamps = self._with_time(call, key_of, keys, cursor, timestamps, context)
         emit_sorted(self.output, context.results, stamps, context.asides)
 
     # Time -----------------------------------------------------------------------------------------------
@@ -152,6 +156,8 @@ class ProcessOperator(FunctionOperator):
         context.domain = domain
         try:
             for time, key in due:
+                if state.tracks:
+                    state.touch((key,))
                 state.current_key = key
                 context.now_at = time
                 self._call_timer(time, key)
@@ -169,7 +175,7 @@ class ProcessOperator(FunctionOperator):
             found = self._on_timer(time, self._contexts[0])
             if found is not None:
                 self._contexts[0].results.extend(found)
-        except Exception as error:
+        except RAISED_BY_USERS as error:
             error.add_note(f"in on_timer for key {short_repr(key)} at {time}")
             raise
 
@@ -184,12 +190,24 @@ class ProcessOperator(FunctionOperator):
     # Records --------------------------------------------------------------------------------------------
 
     def _without_time(
-        self, call: Callable[..., Any], key_of: KeyOf | None, values: Iterator[Any], context: ElementContext
+        self,
+        call: Callable[..., Any],
+        key_of: KeyOf | None,
+        keys: list[Any] | None,
+        values: Iterator[Any],
+        context: ElementContext,
     ) -> None:
+        """Call the function with each record; ``keys`` are theirs, when they are known already."""
         state = self._state
         extend = context.results.extend
         if key_of is None:
             for value in values:
+                found = call(value, context)
+                if found is not None:
+                    extend(found)
+            return
+        if keys is not None:
+            for state.current_key, value in zip(keys, values, strict=False):
                 found = call(value, context)
                 if found is not None:
                     extend(found)
@@ -204,10 +222,14 @@ class ProcessOperator(FunctionOperator):
         self,
         call: Callable[..., Any],
         key_of: KeyOf | None,
+        keys: list[Any] | None,
         values: Iterator[Any],
         timestamps: list[int | None],
         context: ElementContext,
     ) -> Timestamps:
+        """The same with event time; returns the timestamps of the results."""
+        if keys is not None:
+            key_of = _each_of(keys)
         state = self._state
         results = context.results
         extend = results.extend
@@ -232,6 +254,7 @@ class CoMapOperator(FunctionOperator):
     def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
         super().__init__(function)
         self._calls = co_calls(function, ("map1", "map2"), keys, state)
+        self._batches = co_batches(function, keys, state)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input."""
@@ -242,6 +265,9 @@ class CoMapOperator(FunctionOperator):
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        batches = self._batches[index]
+        if batches is not None:
+            batches.announce(self, values)
         self.cursor = cursor = iter(values)
         results = map_all(self._calls[index], cursor, len(values))
         # By type, because comparing with None calls the __eq__ of the user's values.
@@ -258,6 +284,7 @@ class CoFlatMapOperator(FunctionOperator):
     def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
         super().__init__(function)
         self._calls = co_calls(function, ("flat_map1", "flat_map2"), keys, state)
+        self._batches = co_batches(function, keys, state)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input."""
@@ -268,6 +295,9 @@ class CoFlatMapOperator(FunctionOperator):
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        batches = self._batches[index]
+        if batches is not None:
+            batches.announce(self, values)
         self.cursor = cursor = iter(values)
         self.output.emit(*expand_all(self._calls[index], cursor, timestamps))
 
@@ -282,6 +312,21 @@ def co_calls(
     return [
         call if key is None else keyed_call(call, key, state) for call, key in zip(calls, keys, strict=True)
     ]
+
+
+def co_batches(
+    function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend
+) -> list[KeyedBatches | None]:
+    """Who announces the keys of each input."""
+    if not keys or not function.is_rich:
+        return [None, None]
+    return [None if key is None else KeyedBatches(key, state) for key in keys]
+
+
+def _each_of(keys: list[Any]) -> KeyOf:
+    """Hands out keys that are known already, one for each record."""
+    take = iter(keys).__next__
+    return lambda value: take()
 
 
 def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBackend) -> Callable[[Any], Any]:

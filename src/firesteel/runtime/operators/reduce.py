@@ -14,6 +14,7 @@ from typing import Any
 
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
@@ -49,9 +50,14 @@ class ReduceOperator(FunctionOperator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
+        keys = announced_keys(self, values, self._key_of, self._state) if self._state.tracks else None
         self.cursor = cursor = iter(values)
-        careful = self._in_key_context or self._left_to_watch or self._changes_in_place
-        results = self._reduce_carefully(cursor) if careful else self._reduce_all(cursor)
+        if self._in_key_context or self._left_to_watch or self._changes_in_place:
+            results = self._reduce_carefully(cursor)
+        elif keys is not None:
+            results = self._reduce_announced(keys, cursor)
+        else:
+            results = self._reduce_all(cursor)
         if not self._only_last:
             self.output.emit(results, timestamps)
 
@@ -62,6 +68,20 @@ class ReduceOperator(FunctionOperator):
         append = results.append
         for value in values:
             key = key_of(value)
+            old = get(key, _MISSING)
+            if old is not _MISSING:
+                value = reduce(old, value)
+            reduced[key] = value
+            append(value)
+        return results
+
+    def _reduce_announced(self, keys: list[Any], values: Iterator[Any]) -> list[Any]:
+        """The same with keys that are known already."""
+        reduced, reduce = self._reduced, self._reduce
+        get = reduced.get
+        results: list[Any] = []
+        append = results.append
+        for key, value in zip(keys, values, strict=False):
             old = get(key, _MISSING)
             if old is not _MISSING:
                 value = reduce(old, value)
@@ -93,7 +113,8 @@ class ReduceOperator(FunctionOperator):
     def finish(self) -> None:
         """Emit the last value of each key, in BATCH."""
         if self._only_last:
-            self.output.emit(list(self._reduced.values()), None)
+            for values in self._state.values_of(REDUCED):
+                self.output.emit(values, None)
 
 
 def _image(value: Any) -> Any:

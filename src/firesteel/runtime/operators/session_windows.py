@@ -17,11 +17,16 @@ from firesteel.contracts.window_assigners import checked_timestamp
 from firesteel.contracts.windows import TimeWindow
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.detached import detached
 from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
 from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.hashmap_backend import HashMapBackend
+
+#: The name of the table in snapshots.
+SESSIONS = "\0sessions"
 
 
 class Session:
@@ -39,11 +44,22 @@ class Session:
 
 
 class SessionStore:
-    """The sessions of all keys and when to look at them; travels in snapshots as timers do."""
+    """The sessions of all keys and when to look at them; in snapshots a session is a tuple, and has no timer."""
 
-    def __init__(self) -> None:
-        self.by_key: dict[Any, list[Session]] = {}
+    def __init__(self, state: HashMapBackend) -> None:
+        self.by_key: dict[Any, list[Session]] = state.table(SESSIONS)
         self.timers = TimerQueue()
+        state.encode_with(SESSIONS, _encoded)
+
+    def rebuild(self) -> None:
+        """Make sessions and timers of what was restored."""
+        restored: list[tuple[Any, Any]] = list(self.by_key.items())
+        self.by_key.clear()
+        for key, encoded in restored:
+            for start, end, kept, has_fired in encoded:
+                session = Session(key, start, end, kept)
+                session.has_fired = has_fired
+                self.open(session, end - 1)
 
     def open(self, session: Session, time: int) -> None:
         """Take a session in, to be looked at when its time comes."""
@@ -58,18 +74,9 @@ class SessionStore:
         if not sessions:
             del self.by_key[session.key]
 
-    def entries(self) -> Iterator[tuple[int, Any]]:
-        """All sessions, as pairs of the last timestamp and what it takes to rebuild them."""
-        for sessions in self.by_key.values():
-            for s in sessions:
-                yield s.end - 1, (s.key, s.start, s.kept, s.has_fired)
 
-    def add(self, time: int, entry: Any) -> None:
-        """Take a session of a snapshot back."""
-        key, start, kept, has_fired = entry
-        session = Session(key, start, time + 1, kept)
-        session.has_fired = has_fired
-        self.open(session, time)
+def _encoded(sessions: list[Session]) -> list[tuple[int, int, Any, bool]]:
+    return [(s.start, s.end, s.kept, s.has_fired) for s in sessions]
 
 
 class SessionWindowOperator(Operator):
@@ -81,13 +88,13 @@ class SessionWindowOperator(Operator):
         self._is_event_time = parts.assigner.is_event_time()
         self._lateness = parts.allowed_lateness
         self._gap_of = gap_of(parts.assigner)
-        self._store = SessionStore()
-        self._state.add_timers("window-sessions", self._store, namespaced=True)
+        self._store = SessionStore(self._state)
         self._clock = MIN_TIMESTAMP
 
     def open(self, context: OperatorContext) -> None:
         """Make the contexts, then open the user's functions."""
         parts = self._parts
+        self._store.rebuild()
         self.output = context.output
         self._now = context.services.now
         states = WindowStates(self._state)
@@ -107,6 +114,8 @@ class SessionWindowOperator(Operator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Put every record into a session."""
+        if self._state.tracks:
+            announced_keys(self, values, self._parts.key_of, self._state)
         self.cursor = cursor = iter(values)
         try:
             self._add_batch(self._stamps(timestamps), cursor)
@@ -193,6 +202,8 @@ class SessionWindowOperator(Operator):
         """A session's time has come, unless it was put off meanwhile."""
         if session.is_over:
             return
+        if self._state.tracks:
+            self._state.touch((session.key,))
         last = session.end - 1
         due = last + self._lateness if session.has_fired else last
         if due > time:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from firesteel.common.java_format import print_to_string
@@ -15,8 +16,8 @@ from firesteel.runtime.user_function import UserFunction
 from firesteel.runtime.wire_format import pickle_values
 
 
-class _SinkContext(SinkFunction.Context):
-    """The ``context`` argument of ``invoke``; one object per operator, updated per record."""
+class RecordContext(SinkFunction.Context):
+    """The ``context`` argument of sinks; one object per operator, updated per record."""
 
     def __init__(self, operator: Operator, services: TaskServices) -> None:
         self._operator = operator
@@ -24,13 +25,33 @@ class _SinkContext(SinkFunction.Context):
         self.now_at: int | None = None
 
     def timestamp(self) -> int | None:
+        """Event time of the record."""
         return self.now_at
 
     def current_processing_time(self) -> int:
+        """Time of the machine."""
         return int(self._services.now() * 1000)
 
     def current_watermark(self) -> int:
+        """Event time up to which the input is complete."""
         return self._operator.current_watermark
+
+
+def hand_over(
+    write: Callable[[Any, SinkFunction.Context], Any],
+    values: Iterator[Any],
+    timestamps: Timestamps,
+    context: RecordContext,
+) -> None:
+    """Call ``write`` for every record, with a context that knows its timestamp."""
+    if timestamps is None:
+        context.now_at = None
+        for value in values:
+            write(value, context)
+    else:
+        for timestamp, value in zip(timestamps, values, strict=False):
+            context.now_at = timestamp
+            write(value, context)
 
 
 class SinkOperator(FunctionOperator):
@@ -43,24 +64,18 @@ class SinkOperator(FunctionOperator):
 
     def open(self, context: OperatorContext) -> None:
         """Make the context object, then open the user's function."""
-        self._context = _SinkContext(self, context.services)
+        self._context = RecordContext(self, context.services)
         super().open(context)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Write every record."""
-        invoke, context = self._invoke, self._context
+        invoke = self._invoke
         self.cursor = cursor = iter(values)
-        if not self._wants_context:
+        if self._wants_context:
+            hand_over(invoke, cursor, timestamps, self._context)
+        else:
             for value in cursor:
                 invoke(value)
-        elif timestamps is None:
-            context.now_at = None
-            for value in cursor:
-                invoke(value, context)
-        else:
-            for timestamp, value in zip(timestamps, cursor, strict=False):
-                context.now_at = timestamp
-                invoke(value, context)
 
 
 class DiscardOperator(FunctionOperator):

@@ -8,10 +8,12 @@ from typing import Any
 
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.source import Polled, Source, SourceContext, SourceFunction, SourceReader
+from firesteel.plan.messages import SourceMessage
+from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.event_time import EventTime
 from firesteel.runtime.operator import Operator, OperatorContext
 from firesteel.runtime.source_alignment import SourceAlignment
-from firesteel.runtime.source_thread import SourceFunctionReader
+from firesteel.runtime.source_parts import FunctionPart, ReaderPart
 from firesteel.runtime.user_function import UserFunction
 
 
@@ -23,19 +25,30 @@ class SourceOperator(Operator):
     ``batch`` is what is being sent, for whoever has to name the record that failed.
     """
 
-    def __init__(self, function: UserFunction, strategy: WatermarkStrategy | None = None) -> None:
+    def __init__(
+        self, function: UserFunction, strategy: WatermarkStrategy | None = None, operator_id: str = ""
+    ) -> None:
         self._function = function
         self._strategy = WatermarkStrategy.no_watermarks() if strategy is None else strategy
+        self._id = operator_id
         alignment = self._strategy.alignment
         self.alignment = None if alignment is None else SourceAlignment(alignment)
         self.ended = False
         self.batch: list[Any] = []
         self._retry_at = 0.0
         self._woken = False
+        self._suspended = False
+        self._part = self._create_part()
         self._reader: SourceReader | None = None
 
+    def _create_part(self) -> FunctionPart | ReaderPart:
+        source: Source | SourceFunction = self._function.instance
+        if isinstance(source, SourceFunction):
+            return FunctionPart(source, self._function)
+        return ReaderPart(source, self._id)
+
     def open(self, context: OperatorContext) -> None:
-        """Create and open the subtask's reader."""
+        """Create and open the subtask's reader, with the splits or the state that it goes on from."""
         self.output = context.output
         self._now = context.services.now
         self._time = EventTime(self, self._strategy, context)
@@ -45,10 +58,11 @@ class SourceOperator(Operator):
             runtime.get_number_of_parallel_subtasks(),
             context.services.now,
             self._wake_with(context.services.wake),
+            self._part.request_split,
+            self._part.send_event,
         )
-        self._function.open(runtime)
-        self._reader = self._create_reader(self._function.instance, place)
-        self._reader.open()
+        self._reader = self._part.create_reader(place, context)
+        self._part.open_reader(context)
 
     def _wake_with(self, wake: Callable[[], None]) -> Callable[[], None]:
         def wake_source() -> None:
@@ -56,12 +70,6 @@ class SourceOperator(Operator):
             wake()
 
         return wake_source
-
-    @staticmethod
-    def _create_reader(source: Source | SourceFunction, place: SourceContext) -> SourceReader:
-        if isinstance(source, SourceFunction):
-            return SourceFunctionReader(source, place)
-        return source.create_reader(place)
 
     # Polling ------------------------------------------------------------------------------------------
 
@@ -72,7 +80,7 @@ class SourceOperator(Operator):
 
     @property
     def _held(self) -> bool:
-        return self.alignment is not None and self.alignment.held
+        return self._suspended or (self.alignment is not None and self.alignment.held)
 
     def ready(self, now: float) -> bool:
         """Whether polling makes sense at the time ``now``."""
@@ -126,10 +134,63 @@ class SourceOperator(Operator):
         self._retry_at = math.inf
         self._time.finish()
 
+    # Splits -------------------------------------------------------------------------------------------
+
+    def take_messages(self) -> list[SourceMessage]:
+        """What the reader has to tell its enumerator."""
+        return self._part.take_messages()
+
+    def assign(self, splits: list[Any], no_more: bool) -> None:
+        """New splits from the enumerator; ``no_more``: the last ones."""
+        assert self._reader is not None
+        if splits:
+            self._reader.add_splits(splits)
+        if no_more:
+            self._reader.notify_no_more_splits()
+        self._woken = True
+
+    def handle_event(self, event: Any) -> None:
+        """News from the enumerator."""
+        assert self._reader is not None
+        self._reader.handle_source_event(event)
+        self._woken = True
+
+    # Checkpoints --------------------------------------------------------------------------------------
+
+    def prepare_barrier(self, order: CheckpointOrder) -> None:
+        """Send on what a source function has collected: its state tells that this has been done."""
+        for polled in self._part.prepare():
+            self._send(polled)
+
+    def snapshot(self, order: CheckpointOrder) -> None:
+        """Put the positions of the reader into the states."""
+        self._part.snapshot(order)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell the reader."""
+        self._part.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell the reader."""
+        self._part.notify_aborted(checkpoint_id)
+
+    def suspend(self) -> None:
+        """Send nothing more, neither records nor watermarks, until `resume`."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Go on after `suspend`."""
+        if self._suspended:
+            self._suspended = False
+            self._woken = True
+            self._time.restart_idleness(self._now())
+
     # Time ---------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
         """When a watermark, idleness or a report to the group is due."""
+        if self._suspended:
+            return math.inf
         deadline = self._time.next_deadline()
         return deadline if self.alignment is None else min(deadline, self.alignment.next_deadline())
 

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import Any
 
 from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.operators.announced import KeyedBatches
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 
@@ -14,12 +15,15 @@ from firesteel.runtime.user_function import UserFunction
 class MapOperator(FunctionOperator):
     """One output for each input."""
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
         super().__init__(function)
         self._map = function.method("map")
+        self._batches = batches
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Apply the function to every value."""
+        if self._batches is not None:
+            self._batches.announce(self, values)
         self.cursor = cursor = iter(values)
         self.output.emit(map_all(self._map, cursor, len(values)), timestamps)
 
@@ -27,12 +31,15 @@ class MapOperator(FunctionOperator):
 class FilterOperator(FunctionOperator):
     """Keeps the values for which the function is true."""
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
         super().__init__(function)
         self._filter = function.method("filter")
+        self._batches = batches
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Ask the function about every value."""
+        if self._batches is not None:
+            self._batches.announce(self, values)
         keep = self._filter
         self.cursor = cursor = iter(values)
         if timestamps is None:
@@ -45,12 +52,15 @@ class FilterOperator(FunctionOperator):
 class FlatMapOperator(FunctionOperator):
     """Any number of outputs for each input."""
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
         super().__init__(function)
         self._flat_map = function.method("flat_map")
+        self._batches = batches
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Expand every value."""
+        if self._batches is not None:
+            self._batches.announce(self, values)
         self.cursor = cursor = iter(values)
         self.output.emit(*expand_all(self._flat_map, cursor, timestamps))
 

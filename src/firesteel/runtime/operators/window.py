@@ -20,6 +20,7 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.windows import TriggerResult
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.detached import detached
 from firesteel.runtime.operators.evicting import EvictedContents
 from firesteel.runtime.operators.merging_windows import MergingWindowSet
@@ -39,8 +40,8 @@ class WindowOperator(Operator):
         self._state = parts.state
         self._is_event_time = parts.assigner.is_event_time()
         self._trigger = parts.trigger
-        self._table = parts.state.namespaced_table("window-contents")
-        self._merging = parts.state.table("merging-windows") if parts.is_merging else None
+        self._table = parts.state.namespaced_table("\0window-contents")
+        self._merging = parts.state.table("\0merging-windows") if parts.is_merging else None
         self._fired_until = MIN_TIMESTAMP  # processing time
 
     def open(self, context: OperatorContext) -> None:
@@ -69,8 +70,10 @@ class WindowOperator(Operator):
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Put every record into its windows."""
-        self.cursor = cursor = iter(values)
         key_of, state = self._parts.key_of, self._state
+        if state.tracks:
+            announced_keys(self, values, key_of, state)
+        self.cursor = cursor = iter(values)
         stamps = repeat(None) if timestamps is None else timestamps
         for timestamp, value in zip(stamps, cursor, strict=False):
             state.current_key = key_of(value)
@@ -101,6 +104,8 @@ class WindowOperator(Operator):
 
     def _add(self, key: Any, window: Any, place: Any, value: Any, known: int, timestamp: int | None) -> None:
         table, entry = self._table, (key, place)
+        if self._state.tracks:
+            self._state.touch_pairs((entry,))
         old = table.get(entry, MISSING)
         if self._evicting is not None:
             table[entry] = self._evicting.add(old, value, timestamp)
@@ -186,6 +191,8 @@ class WindowOperator(Operator):
             self._trigger.clear(window, context)
             self._delete_cleanup_timer(window)
         table = self._table
+        if self._state.tracks:
+            self._state.touch_pairs([(key, each) for each in (place, *absorbed)])
         merge = (self._evicting or self._contents).merge
         for each in absorbed:
             found = table.pop((key, each), MISSING)
@@ -227,6 +234,8 @@ class WindowOperator(Operator):
 
     def _run_timers(self, due: Iterator[tuple[int, Any]], is_event_time: bool) -> None:
         for time, (key, window) in due:
+            if self._state.tracks:
+                self._state.touch((key,))
             self._state.current_key = key
             if not is_event_time:
                 self._fired_until = max(time, self._fired_until)
@@ -244,6 +253,8 @@ class WindowOperator(Operator):
         if self._is_gone(ends, time, is_same_clock):
             return
         is_last = is_same_clock and time == ends
+        if self._state.tracks:
+            self._state.touch_pairs(((key, place),))
         context = self._context
         context.turn_to(window)
         call = self._trigger.on_event_time if is_event_time else self._trigger.on_processing_time

@@ -46,6 +46,8 @@ class WindowStates(KeyedStateStore):
         """From now on the state of ``window`` and the current key: the pair that it is stored under."""
         self._scope.set_namespace(window)
         entry: tuple[Any, Any] = self._scope.current_key
+        if self._backend.tracks:
+            self._backend.touch_pairs((entry,))
         return entry
 
     def get(self, state_descriptor: StateDescriptor) -> Any:
@@ -55,6 +57,8 @@ class WindowStates(KeyedStateStore):
 
     def forget(self, key: Any, window: Any) -> None:
         """The window is over: whatever was not cleared goes now."""
+        if self._names and self._backend.tracks:
+            self._backend.touch_pairs(((key, window),))
         self._backend.clear_namespace(key, window, self._names)
 
     get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get
@@ -172,6 +176,8 @@ class WindowResults:
                 self.flush()
             return
         for key, each in zip(keys, contents, strict=True):
+            if self._state.tracks:
+                self._state.touch((key,))
             self._state.current_key = key
             self.fire(key, window, each)
 

@@ -67,7 +67,8 @@ class WindowParts:
         return time if time < MAX_TIMESTAMP else MAX_TIMESTAMP
 
     def open(self, runtime: RuntimeContext) -> None:
-        """Open the user's functions."""
+        """Open the user's functions, and expect them and triggers to ask for states at any time."""
+        self.state.asks_late = True
         for function in (self.aggregator, self.function):
             if function is not None:
                 function.open(runtime)

@@ -12,13 +12,14 @@ from typing import Any
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.plan.operator_specs import WithStateKind
 from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.stateless import expand_all
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
 
 #: The name of the state in snapshots.
-TABLE = "_with_state"
+TABLE = "\0with-state"
 
 
 class WithStateOperator(FunctionOperator):
@@ -35,10 +36,13 @@ class WithStateOperator(FunctionOperator):
         self._call = function.method("__call__")
         self._kind = kind
         self._key_of = key_of
+        self._state = state
         self._table = state.table(TABLE)
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Apply the function to every value and its key's state."""
+        if self._state.tracks:
+            announced_keys(self, values, self._key_of, self._state)
         self.cursor = cursor = iter(values)
         if self._kind is WithStateKind.MAP:
             self.output.emit(self._map(cursor), timestamps)

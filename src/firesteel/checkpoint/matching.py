@@ -1,0 +1,140 @@
+"""Whether a program can go on from a checkpoint or savepoint: finds each operator's state, or says what does not fit.
+
+State belongs to an operator id; a ``uid`` fixes the id whatever else changes. The rules:
+
+- An operator that is new, or had no state, starts empty.
+- State whose operator is gone stops the start, unless the user allows to drop it (``-n``).
+- Keyed state is cut into as many key groups as the operator had as maximum parallelism. That number can never change;
+  an operator for which the program names none takes the old one over.
+- The parallelism may change, up to the maximum parallelism.
+
+State names and types inside an operator are compared in the tasks, when its functions ask for their states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from firesteel.checkpoint.manifest import OperatorState
+from firesteel.checkpoint.restore_point import RestorePoint
+from firesteel.checkpoint.storage import shown
+from firesteel.common.errors import IncompatibleStateError
+from firesteel.plan.state_handles import OperatorRestore, Restore
+
+__all__ = ["Match", "ProgramOperator", "match"]
+
+_REMEDY = (
+    "to drop this state, start with -n (--allowNonRestoredState); to keep it, give the operator that the state "
+    "belongs to its old uid"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOperator:
+    """An operator of the program that is to start.
+
+    ``max_parallelism_is_given`` is False when the program leaves the maximum parallelism open.
+    """
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    uid: str | None = None
+    stateful: bool = True
+    max_parallelism_is_given: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How to start.
+
+    ``max_parallelism`` holds, by operator id, numbers that operators take over from their state in place of the
+    default; ``dropped`` the operators whose state is left behind, because the user allows it.
+    """
+
+    restore: Restore
+    enumerators: Mapping[str, bytes] = field(default_factory=dict)
+    max_parallelism: Mapping[str, int] = field(default_factory=dict)
+    dropped: tuple[OperatorState, ...] = ()
+
+
+def match(point: RestorePoint, program: Iterable[ProgramOperator], allow_non_restored: bool = False) -> Match:
+    """Find the state of each operator of a program, or raise `IncompatibleStateError`."""
+    operators = {operator.id: operator for operator in program}
+    kept = [state for state in point.manifest.operators if _can_take(operators.get(state.id))]
+    lost = tuple(state for state in point.manifest.operators if state.has_state and state not in kept)
+    if lost and not allow_non_restored:
+        raise IncompatibleStateError(_unmatched(point, lost, operators.values()))
+    adopted = {
+        state.id: state.max_parallelism
+        for state in kept
+        if _adopts_max_parallelism(operators[state.id], state)
+    }
+    restored = {
+        state.id: OperatorRestore(state.parallelism, state.max_parallelism, state.subtasks) for state in kept
+    }
+    return Match(
+        Restore(point.manifest.checkpoint_id, point.root, restored),
+        {state.id: state.enumerator for state in kept if state.enumerator is not None},
+        adopted,
+        lost,
+    )
+
+
+def _can_take(operator: ProgramOperator | None) -> bool:
+    return operator is not None and operator.stateful
+
+
+def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> bool:
+    """Whether the operator takes the old number over; refuses what cannot go together."""
+    if not state.has_keyed_state:
+        return False
+    if operator.parallelism > state.max_parallelism:
+        raise IncompatibleStateError(
+            f"{_shown(operator)} is to run with parallelism {operator.parallelism}, but its state was written with "
+            f"max parallelism {state.max_parallelism}, which can never change; set its parallelism to at most "
+            f"{state.max_parallelism}"
+        )
+    if operator.max_parallelism == state.max_parallelism:
+        return False
+    if operator.max_parallelism_is_given:
+        raise IncompatibleStateError(
+            f"{_shown(operator)} has max parallelism {operator.max_parallelism}, but its state was written with "
+            f"max parallelism {state.max_parallelism}, which can never change; call "
+            f"set_max_parallelism({state.max_parallelism})"
+        )
+    return True
+
+
+def _unmatched(
+    point: RestorePoint, lost: tuple[OperatorState, ...], program: Iterable[ProgramOperator]
+) -> str:
+    lines = [
+        f"{shown(point.location) or 'the checkpoint'} has state that no operator of the program can take:",
+        *(f"  {_shown(state)}: {_described_states(state)}" for state in lost),
+        _REMEDY,
+    ]
+    if any(state.uid is None for state in lost):
+        lines.append(
+            "an operator without a uid is recognised by its place in the program: a change before it makes it another "
+            "one; set uid() on every operator with state"
+        )
+    saved = {state.id for state in point.manifest.operators}
+    new = [_shown(operator) for operator in program if operator.stateful and operator.id not in saved]
+    if new:
+        lines.append(f"operators that would start without state: {', '.join(new)}")
+    return "\n".join(lines)
+
+
+def _shown(operator: ProgramOperator | OperatorState) -> str:
+    known_by = f"uid {operator.uid!r}" if operator.uid is not None else f"no uid, id {operator.id}"
+    return f"operator {operator.name!r} ({known_by})"
+
+
+def _described_states(state: OperatorState) -> str:
+    names = [f"{meta.name!r} ({meta.kind})" for meta in state.states if not meta.name.startswith("\0")]
+    if state.enumerator is not None or any(meta.name == "\0splits" for meta in state.states):
+        names.append("positions of its source")
+    return ", ".join(names) or "state of the operator itself"

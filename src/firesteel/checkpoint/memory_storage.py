@@ -1,0 +1,139 @@
+"""Checkpoint files in the memory of this process: for jobs without a checkpoint directory, and for tests."""
+
+from __future__ import annotations
+
+import threading
+
+from firesteel.common.errors import FileMissingError, StorageError
+
+__all__ = ["MemoryStorage"]
+
+_SCHEME = "memory://"
+
+
+class MemoryStorage:
+    """See `firesteel.checkpoint.storage.Storage`.
+
+    A storage without a name belongs to whoever holds it. Storages of URIs such as ``memory://name/path`` share
+    their files with all others of that name in this process, until `forget` drops them.
+    """
+
+    _named: dict[str, dict[str, bytes]] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, files: dict[str, bytes] | None = None, prefix: str = "", uri: str = "") -> None:
+        #: All files by their full path; a file appears when it is closed or published.
+        self.files: dict[str, bytes] = {} if files is None else files
+        self._prefix = prefix
+        self._uri = uri
+
+    @classmethod
+    def shared(cls, uri: str) -> MemoryStorage:
+        """The storage of a ``memory`` URI."""
+        name, _, path = uri[len(_SCHEME) :].strip("/").partition("/")
+        with cls._lock:
+            files = cls._named.setdefault(name, {})
+        return cls(files, f"{path}/" if path else "", uri.rstrip("/"))
+
+    @classmethod
+    def forget(cls, uri: str) -> None:
+        """Drop the files of a name."""
+        with cls._lock:
+            cls._named.pop(uri[len(_SCHEME) :].strip("/").partition("/")[0], None)
+
+    @property
+    def uri(self) -> str:
+        """See `Storage.uri`; empty for a storage without a name."""
+        return self._uri
+
+    def at(self, directory: str) -> MemoryStorage:
+        """See `Storage.at`."""
+        uri = f"{self._uri}/{directory}" if self._uri else ""
+        return MemoryStorage(self.files, f"{self._prefix}{directory}/", uri)
+
+    def create(self, path: str) -> MemoryOutput:
+        """See `Storage.create`."""
+        self._refuse_taken(path)
+        return MemoryOutput(self, path)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """See `Storage.read`."""
+        try:
+            content = self.files[self._full(path)]
+        except KeyError as error:
+            raise FileMissingError(f"{self._shown(path)} does not exist") from error
+        return content[offset : None if length is None else offset + length]
+
+    def publish(self, path: str, content: bytes) -> None:
+        """See `Storage.publish`."""
+        with self._lock:
+            self._refuse_taken(path)
+            self.files[self._full(path)] = bytes(content)
+
+    def exists(self, path: str) -> bool:
+        """See `Storage.exists`."""
+        return self._full(path) in self.files
+
+    def size(self, path: str) -> int | None:
+        """See `Storage.size`."""
+        content = self.files.get(self._full(path))
+        return None if content is None else len(content)
+
+    def list(self, directory: str = "") -> list[str]:
+        """See `Storage.list`."""
+        inside = self._directory(directory)
+        with self._lock:
+            names = {path[len(inside) :].partition("/")[0] for path in self.files if path.startswith(inside)}
+        return sorted(names)
+
+    def delete(self, path: str) -> None:
+        """See `Storage.delete`."""
+        with self._lock:
+            self.files.pop(self._full(path), None)
+
+    def delete_directory(self, directory: str = "") -> None:
+        """See `Storage.delete_directory`."""
+        inside = self._directory(directory)
+        with self._lock:
+            for path in [path for path in self.files if path.startswith(inside)]:
+                del self.files[path]
+
+    def make_directory(self, directory: str = "") -> None:
+        """See `Storage.make_directory`; directories are there without being made."""
+
+    def _full(self, path: str) -> str:
+        return f"{self._prefix}{path}"
+
+    def _directory(self, directory: str) -> str:
+        return self._full(f"{directory}/") if directory else self._prefix
+
+    def _refuse_taken(self, path: str) -> None:
+        if self.exists(path):
+            raise StorageError(f"{self._shown(path)} exists already")
+
+    def _shown(self, path: str) -> str:
+        return f"{self._uri or 'memory'}/{path}"
+
+
+class MemoryOutput:
+    """A file being written; see `firesteel.checkpoint.storage.Output`."""
+
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._parts: list[bytes] | None = []
+
+    def write(self, data: bytes) -> None:
+        """See `Output.write`."""
+        assert self._parts is not None, "written after close"
+        self._parts.append(bytes(data))
+
+    def close(self) -> None:
+        """See `Output.close`."""
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            self._storage.publish(self._path, b"".join(parts))
+
+    def abort(self) -> None:
+        """See `Output.abort`."""
+        self._parts = None

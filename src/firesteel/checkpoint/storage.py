@@ -1,0 +1,312 @@
+"""Where checkpoints are kept: files below one directory, on this machine's disks or in an object store.
+
+`open_storage` takes a path or a URI. Local directories go through the operating system, because only there can
+a file be forced to disk; every other scheme (``s3``, ``gs``, ``hdfs``, ``abfs``) goes through ``pyarrow.fs``, by the
+same code for all. ``memory://name`` is kept by this process and serves tests.
+
+The contract of `Storage` holds for all of them (tests/unit/checkpoint/test_storage.py). Paths are relative to the
+directory, with ``/`` between their parts. Two promises carry everything else: a file is complete once its
+`Output` was closed, and `Storage.publish` makes a file appear whole or not at all, never in place of another.
+Object stores cannot refuse the second of two writers that publish the same name in the same instant; local
+directories and HDFS can.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from firesteel.checkpoint.local_storage import LocalStorage
+from firesteel.checkpoint.memory_storage import MemoryStorage
+from firesteel.common.errors import FileMissingError, StorageError
+
+__all__ = [
+    "ArrowStorage",
+    "MemoryStorage",
+    "Output",
+    "Storage",
+    "absolute",
+    "check_writable",
+    "join_uri",
+    "open_storage",
+    "parent_uri",
+    "shown",
+]
+
+_T = TypeVar("_T")
+#: Stores in which an object becomes visible only when it is complete, so that nothing has to be renamed.
+_OBJECT_STORES = ("s3", "gcs", "abfs")
+
+
+class Output(Protocol):
+    """A file being written."""
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+
+    def close(self) -> None:
+        """Make the file durable: after this it survives a crash of the machine."""
+
+    def abort(self) -> None:
+        """Give the file up and remove it; nothing happens after `close`."""
+
+
+class Storage(Protocol):
+    """Files below one directory. Everything that fails raises `StorageError`."""
+
+    @property
+    def uri(self) -> str:
+        """The directory, in a form that `open_storage` understands on every machine."""
+
+    def at(self, directory: str) -> Storage:
+        """The storage of a directory below this one."""
+
+    def create(self, path: str) -> Output:
+        """Begin a new file; directories on the way are made. An existing file is refused."""
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """The bytes of a file, or a part of them; fewer than ``length`` when the file ends before."""
+
+    def publish(self, path: str, content: bytes) -> None:
+        """Make a file appear durably, whole or not at all; an existing one is refused."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of this name; directories do not count."""
+
+    def size(self, path: str) -> int | None:
+        """The length of a file in bytes, None when there is no such file."""
+
+    def list(self, directory: str = "") -> list[str]:
+        """Names of the files and directories in a directory, sorted; empty when there is no such directory."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is not there is no error."""
+
+    def delete_directory(self, directory: str = "") -> None:
+        """Remove a directory with everything in it; one that is not there is no error."""
+
+    def make_directory(self, directory: str = "") -> None:
+        """Make a directory and those on the way; an existing one is no error."""
+
+
+def open_storage(uri: str) -> Storage:
+    """The storage of a directory, given as path or URI; the directory need not exist yet."""
+    scheme = _scheme(uri)
+    if scheme in ("", "file"):
+        return LocalStorage(uri)
+    if scheme == "memory":
+        return MemoryStorage.shared(uri)
+    return _open_arrow(uri)
+
+
+def check_writable(uri: str, purpose: str = "checkpoint directory", option: str = "") -> None:
+    """Make the directory and write to it, or say at once why that is not possible and what to do.
+
+    ``purpose`` and ``option`` name what the directory is for and the setting that chose it.
+    """
+    probe = f".writable-{uuid.uuid4().hex}"
+    try:
+        storage = open_storage(uri)
+        storage.make_directory()
+        storage.publish(probe, b"firesteel")
+        storage.delete(probe)
+    except StorageError as error:
+        setting = f" with {option}" if option else ""
+        raise StorageError(
+            f"the {purpose} {shown(uri)} cannot be written: {error}; give the user of this process permission to "
+            f"write there, or choose another directory{setting}"
+        ) from error
+
+
+def join_uri(uri: str, *parts: str) -> str:
+    """The URI or path of something below a directory; a query at the end of a URI stays at the end.
+
+    >>> join_uri("/data/checkpoints/", "chk-1", "_metadata")
+    '/data/checkpoints/chk-1/_metadata'
+    >>> join_uri("s3://bucket/a?region=x", "b")
+    's3://bucket/a/b?region=x'
+    """
+    if not _scheme(uri):
+        return "/".join([uri.rstrip("/") or "", *parts])
+    split = urlsplit(uri)
+    return urlunsplit(split._replace(path="/".join([split.path.rstrip("/"), *parts])))
+
+
+def parent_uri(uri: str) -> str:
+    """The directory that something lies in.
+
+    >>> parent_uri("/data/checkpoints/chk-1"), parent_uri("s3://bucket/a/b?region=x")
+    ('/data/checkpoints', 's3://bucket/a?region=x')
+    """
+    if not _scheme(uri):
+        return uri.rstrip("/").rpartition("/")[0] or "/"
+    split = urlsplit(uri)
+    return urlunsplit(split._replace(path=split.path.rstrip("/").rpartition("/")[0]))
+
+
+def shown(uri: str) -> str:
+    """A URI for people: without the user and password that it may contain.
+
+    >>> shown("s3://key:secret@bucket/path")
+    's3://bucket/path'
+    """
+    if not _scheme(uri):
+        return uri
+    split = urlsplit(uri)
+    return urlunsplit(split._replace(netloc=split.netloc.rpartition("@")[2]))
+
+
+def _scheme(uri: str) -> str:
+    head, colon, rest = uri.partition(":")
+    return head.lower() if colon and rest.startswith("/") and head.isidentifier() else ""
+
+
+def _open_arrow(uri: str) -> ArrowStorage:
+    try:
+        from pyarrow.fs import FileSystem
+
+        file_system, path = FileSystem.from_uri(uri)
+    except Exception as error:  # whatever the client of a store raises when it cannot be set up
+        raise StorageError(_unusable(uri, error)) from error
+    return ArrowStorage(file_system, path, uri)
+
+
+def _unusable(uri: str, error: Exception) -> str:
+    reason = str(error).partition("\n")[0]
+    if "Unrecognized filesystem type" in reason:
+        known = "a local path, or a URI with file, s3, gs, hdfs or abfs"
+        return f"{shown(uri)} is not a directory that Firesteel can reach: unknown scheme {_scheme(uri)!r}; use {known}"
+    return f"{shown(uri)} cannot be opened: {reason}"
+
+
+class ArrowStorage:
+    """A directory in a file system of ``pyarrow.fs``."""
+
+    def __init__(self, file_system: Any, path: str, uri: str) -> None:
+        self._fs = file_system
+        self._path = path.rstrip("/")
+        self._uri = uri
+        self._renames = file_system.type_name not in _OBJECT_STORES
+
+    @property
+    def uri(self) -> str:
+        """See `Storage.uri`."""
+        return self._uri
+
+    def at(self, directory: str) -> ArrowStorage:
+        """See `Storage.at`."""
+        return ArrowStorage(self._fs, self._full(directory), join_uri(self._uri, directory))
+
+    def create(self, path: str) -> Output:
+        """See `Storage.create`."""
+        if self.exists(path):
+            raise StorageError(f"{self._shown(path)} exists already")
+        full = self._full(path)
+        self._try(path, lambda: self._fs.create_dir(full.rpartition("/")[0], recursive=True))
+        stream = self._try(path, lambda: self._fs.open_output_stream(full))
+        return _ArrowOutput(self, path, stream)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """See `Storage.read`."""
+        return self._try(path, lambda: self._read(self._full(path), offset, length))
+
+    def publish(self, path: str, content: bytes) -> None:
+        """See `Storage.publish`."""
+        temporary = f"{path}.{uuid.uuid4().hex}.tmp" if self._renames else path
+        output = self.create(temporary)
+        output.write(content)
+        output.close()
+        if self._renames:
+            self._rename(temporary, path)
+
+    def exists(self, path: str) -> bool:
+        """See `Storage.exists`."""
+        return self.size(path) is not None
+
+    def size(self, path: str) -> int | None:
+        """See `Storage.size`."""
+        info = self._try(path, lambda: self._fs.get_file_info(self._full(path)))
+        return int(info.size) if info.is_file else None
+
+    def list(self, directory: str = "") -> list[str]:
+        """See `Storage.list`."""
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(self._full(directory), allow_not_found=True)
+        infos = self._try(directory, lambda: self._fs.get_file_info(selector))
+        return sorted(info.base_name for info in infos)
+
+    def delete(self, path: str) -> None:
+        """See `Storage.delete`."""
+        if self.exists(path):
+            self._try(path, lambda: self._fs.delete_file(self._full(path)))
+
+    def delete_directory(self, directory: str = "") -> None:
+        """See `Storage.delete_directory`."""
+        info = self._try(directory, lambda: self._fs.get_file_info(self._full(directory)))
+        if not info.is_file and info.type.name != "NotFound":
+            self._try(directory, lambda: self._fs.delete_dir(self._full(directory)))
+
+    def make_directory(self, directory: str = "") -> None:
+        """See `Storage.make_directory`."""
+        self._try(directory, lambda: self._fs.create_dir(self._full(directory), recursive=True))
+
+    def _read(self, full: str, offset: int, length: int | None) -> bytes:
+        with self._fs.open_input_file(full) as file:
+            size = file.size()
+            wanted = max(0, size - offset if length is None else min(length, size - offset))
+            return bytes(file.read_at(wanted, offset)) if wanted else b""
+
+    def _rename(self, temporary: str, path: str) -> None:
+        try:
+            if self.exists(path):
+                raise StorageError(f"{self._shown(path)} exists already")
+            self._try(path, lambda: self._fs.move(self._full(temporary), self._full(path)))
+        except StorageError:
+            self.delete(temporary)
+            raise
+
+    def _full(self, path: str) -> str:
+        return f"{self._path}/{path}" if path else self._path
+
+    def _shown(self, path: str) -> str:
+        return shown(join_uri(self._uri, path) if path else self._uri)
+
+    def _try(self, path: str, action: Callable[[], _T]) -> _T:
+        try:
+            return action()
+        except FileNotFoundError as error:
+            raise FileMissingError(f"{self._shown(path)} does not exist") from error
+        except Exception as error:  # clients of object stores raise all kinds of errors
+            reason = str(error).partition("\n")[0]
+            raise StorageError(f"{self._shown(path)}: {reason}") from error
+
+
+class _ArrowOutput:
+    """A file being written through ``pyarrow.fs``."""
+
+    def __init__(self, storage: ArrowStorage, path: str, stream: Any) -> None:
+        self._storage = storage
+        self._path = path
+        self._stream: Any = stream
+
+    def write(self, data: bytes) -> None:
+        self._storage._try(self._path, lambda: self._stream.write(data))
+
+    def close(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            self._storage._try(self._path, stream.close)
+
+    def abort(self) -> None:
+        if self._stream is not None:
+            self.close()
+            self._storage.delete(self._path)
+
+
+def absolute(uri: str) -> str:
+    """A directory in a form that means the same in every process: relative paths become absolute ones."""
+    return uri if _scheme(uri) not in ("", "file") else os.path.abspath(LocalStorage(uri).uri)

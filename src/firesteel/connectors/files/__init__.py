@@ -1,0 +1,1 @@
+"""Files as sources and sinks: what there is to read, in splits, and what is written, in part files."""

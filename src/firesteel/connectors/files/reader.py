@@ -1,0 +1,112 @@
+"""Reads splits of files one after the other; its place in them can be put into a checkpoint at any time."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from firesteel.connectors.files.formats import Block, StreamFormat
+from firesteel.connectors.files.splits import FileSplit
+from firesteel.contracts.source import Polled, SourceContext, SourceReader
+
+
+class _OpenSplit:
+    """A split that is being read."""
+
+    def __init__(self, split: FileSplit, stream_format: StreamFormat) -> None:
+        self._split = split
+        self._blocks = stream_format.blocks(split)
+        self._drop = split.skip
+        self._block: Block | None = None
+        self._size = 0  # of the block; who gets its list may do with it what he likes
+        self._taken = 0
+
+    def take(self, limit: int) -> list[Any] | None:
+        """The next records of a block, at most ``limit``; None at the end."""
+        if self._taken >= self._size and not self._next_block():
+            return None
+        assert self._block is not None
+        start, self._taken = self._taken, min(self._taken + limit, self._size)
+        values = self._block.values
+        return values if self._taken - start == self._size else values[start : self._taken]
+
+    def _next_block(self) -> bool:
+        """Go on to the next block with something in it, leaving out what was read before the checkpoint."""
+        for block in self._blocks:
+            if self._drop < len(block.values):
+                self._block, self._size = block, len(block.values)
+                self._taken, self._drop = self._drop, 0
+                return True
+            self._drop -= len(block.values)
+        return False
+
+    def position(self) -> FileSplit:
+        """The split as far as it has not been read."""
+        if self._block is None:
+            return self._split
+        return replace(self._split, offset=self._block.offset, skip=self._block.skip + self._taken)
+
+    def close(self) -> None:
+        self._blocks.close()
+
+
+class FileReader(SourceReader):
+    """Asks for the next split when it begins with its last one, so that it seldom waits."""
+
+    def __init__(self, stream_format: StreamFormat, context: SourceContext) -> None:
+        self._format = stream_format
+        self._request = context.request_split
+        self._waiting: deque[FileSplit] = deque()
+        self._open: _OpenSplit | None = None
+        self._asked = False
+        self._no_more = False
+        self._stopped = False
+
+    def add_splits(self, splits: Sequence[FileSplit]) -> None:
+        """Read these, too."""
+        self._waiting.extend(splits)
+        self._asked = False
+
+    def notify_no_more_splits(self) -> None:
+        """These were the last ones."""
+        self._no_more = True
+
+    def poll(self, limit: int) -> Polled:
+        """The next records of the split at hand."""
+        if self._stopped:
+            return Polled([], ended=True)
+        values = self._take(limit)
+        if values is not None:
+            return Polled(values)
+        ended = self._no_more and not self._waiting
+        return Polled([], ended=ended, retry_at=0.0 if self._waiting else math.inf)
+
+    def _take(self, limit: int) -> list[Any] | None:
+        if self._open is None and self._waiting:
+            self._open = _OpenSplit(self._waiting.popleft(), self._format)
+        if not self._waiting and not self._asked and not self._no_more:
+            self._asked = True
+            self._request()
+        if self._open is None:
+            return None
+        values = self._open.take(limit)
+        if values is None:
+            self._open.close()
+            self._open = None
+        return values
+
+    def snapshot_state(self, checkpoint_id: int) -> list[FileSplit]:
+        """What has not been read."""
+        return ([] if self._open is None else [self._open.position()]) + list(self._waiting)
+
+    def stop(self) -> None:
+        """Leave out the rest."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Close the file at hand."""
+        if self._open is not None:
+            self._open.close()

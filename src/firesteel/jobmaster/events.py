@@ -1,0 +1,211 @@
+"""What can happen to a job, as data: everything that `MasterCore.handle` takes.
+
+Whoever drives a core - the threads of `JobMaster`, a simulator, a test - hands these in one after the other, in any
+order in which they may really happen. Events that answer an instruction say which.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from firesteel.jobmaster.start_point import StartPoint
+from firesteel.plan.messages import TaskId, TaskMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who says something: a task of an attempt; ``connection`` tells a task from its repetition."""
+
+    attempt: int
+    task: TaskId
+    connection: int = 0
+
+
+# From people ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody wants the job to end now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody wants the sources to end and everything in flight to be processed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """Somebody wants a savepoint; answered by `AnswerSavepoint` with the same ``request`` number.
+
+    ``directory``: below which, None for the configured one.
+    """
+
+    request: int
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopWithSavepointRequested:
+    """Somebody wants a savepoint after which the job ends; ``drain``: with everything in flight processed.
+
+    Answered by `AnswerSavepoint` when the job is over, or when it goes on because the savepoint failed.
+    """
+
+    request: int
+    directory: str | None = None
+    drain: bool = False
+
+
+# From tasks and the engine ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConnected:
+    """A task can be reached. A ``remote`` one says by disconnecting that it has gone."""
+
+    origin: Origin
+    host: str = ""
+    pid: int = 0
+    remote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSaid:
+    """A message of a task about its life, a checkpoint or a source."""
+
+    origin: Origin
+    message: TaskMessage
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDisconnected:
+    """The connection of a remote task has ended, in order or not; everything it said came before."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The engine has ended the attempt, or could not start it."""
+
+    attempt: int
+    error: BaseException | None
+
+
+# From the master itself -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MasterFailed:
+    """The job master itself cannot go on with the job; no restart helps."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """Something in the master ended the attempt: too many failed checkpoints, an enumerator that raised.
+
+    ``rewind``: nothing is wrong with the job, it only has to go back to its newest checkpoint; the restart strategy
+    is not asked.
+    """
+
+    attempt: int
+    error: BaseException
+    rewind: bool = False
+
+
+class Timer(enum.Enum):
+    """What a timer is for."""
+
+    GRACE = "tasks may close"
+    KILL = "the engine may end the attempt"
+    DRAIN = "the last words of tasks may arrive"
+    RESTART = "the next attempt may start"
+    CHECKPOINT = "a checkpoint may be due, or overdue"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerElapsed:
+    """A timer that was set by `SetTimer` is due."""
+
+    attempt: int
+    timer: Timer
+
+
+# From storage and other work outside the master's thread ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPublished:
+    """Answers `PublishCheckpoint`: the manifest is durable, at ``path``."""
+
+    checkpoint_id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointNotPublished:
+    """Answers `PublishCheckpoint`: it is not complete. ``fenced``: another driver has taken the job over."""
+
+    checkpoint_id: int
+    error: BaseException
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFound:
+    """Answers `FindRestore`: where the attempt starts from; None when no checkpoint was ever complete."""
+
+    attempt: int
+    point: StartPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreNotFound:
+    """Answers `FindRestore`: storage cannot be read."""
+
+    attempt: int
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDone:
+    """Answers `RunWork` with what the callable returned or raised."""
+
+    work: int
+    result: Any
+    error: BaseException | None
+
+
+LifecycleEvent = (
+    Submitted
+    | TaskConnected
+    | TaskSaid
+    | TaskDisconnected
+    | AttemptEnded
+    | AttemptFailed
+    | MasterFailed
+    | CancelRequested
+    | StopRequested
+    | RestoreFound
+    | RestoreNotFound
+    | TimerElapsed
+)
+
+Event = (
+    LifecycleEvent
+    | SavepointRequested
+    | StopWithSavepointRequested
+    | CheckpointPublished
+    | CheckpointNotPublished
+    | WorkDone
+)

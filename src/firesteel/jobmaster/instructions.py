@@ -1,0 +1,173 @@
+"""What a job master has to do, as data: everything that `MasterCore.handle` returns, to be performed in order.
+
+Instructions about storage (`StorageInstruction`) are performed one after the other, but away from the thread that
+feeds the core; `checkpoint_store.perform` does one and gives the event that answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.events import Timer
+from firesteel.jobmaster.start_point import StartPoint
+from firesteel.plan.messages import MasterMessage, SnapshotAcknowledged, TaskId
+from firesteel.plan.state_handles import CheckpointOrder
+
+# The attempt ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Have the engine start the tasks of a `Deployment`; ``point`` is where they start from."""
+
+    attempt: int
+    checkpointing: bool = False
+    point: StartPoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendToTasks:
+    """Send a message to these tasks, as far as they can be reached; messages to a task keep their order."""
+
+    tasks: tuple[TaskId, ...]
+    message: MasterMessage
+
+
+@dataclass(frozen=True, slots=True)
+class KillAttempt:
+    """Have the engine end the attempt without ceremony."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Hand in `TimerElapsed` after so many seconds. A timer that is set again replaces the earlier one."""
+
+    attempt: int
+    timer: Timer
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceRestart:
+    """Tell people that an attempt has failed, why, and after how many seconds the next one starts."""
+
+    attempt: int
+    error: BaseException
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatus:
+    """Make the new status known."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteJob:
+    """The job is over; always the last instruction. ``error`` is None only when it is FINISHED."""
+
+    status: JobStatus
+    error: BaseException | None
+
+
+# Storage ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCheckpoint:
+    """Make a checkpoint durable that all subtasks have acknowledged.
+
+    Answered by `CheckpointPublished` or `CheckpointNotPublished`.
+    """
+
+    order: CheckpointOrder
+    acknowledgements: tuple[SnapshotAcknowledged, ...]
+    enumerators: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSnapshots:
+    """Delete what subtasks wrote for a checkpoint that was given up; nothing of other checkpoints. No answer."""
+
+    order: CheckpointOrder
+    acknowledgements: tuple[SnapshotAcknowledged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubsumeOlder:
+    """A checkpoint is complete: delete those that are superfluous now, and what only they refer to. No answer.
+
+    Checkpoints being taken may build on complete ones from ``needed_from`` on; None: on none.
+    """
+
+    needed_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindRestore:
+    """Find the newest complete checkpoint or savepoint of the job that can be read.
+
+    Those in ``unusable`` turned out to be damaged when tasks read them. Answered by `RestoreFound` or
+    `RestoreNotFound`.
+    """
+
+    attempt: int
+    unusable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """The job is over: delete its checkpoints, or ``keep`` them. Savepoints stay. No answer."""
+
+    keep: bool
+
+
+StorageInstruction = PublishCheckpoint | DiscardSnapshots | SubsumeOlder | FindRestore | CleanUp
+
+
+# Other ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSavepoint:
+    """Tell who asked for a savepoint where it is (``path``), or why there is none."""
+
+    request: int
+    path: str | None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunWork:
+    """Call this away from the master's thread, for an enumerator; answered by `WorkDone`.
+
+    ``delay``: seconds to wait before.
+    """
+
+    work: int
+    call: Callable[[], Any]
+    delay: float = 0.0
+
+
+Instruction = (
+    StartAttempt
+    | SendToTasks
+    | KillAttempt
+    | SetTimer
+    | AnnounceRestart
+    | ChangeStatus
+    | CompleteJob
+    | PublishCheckpoint
+    | DiscardSnapshots
+    | SubsumeOlder
+    | FindRestore
+    | CleanUp
+    | AnswerSavepoint
+    | RunWork
+)

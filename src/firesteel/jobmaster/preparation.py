@@ -1,0 +1,167 @@
+"""Everything about checkpoints and restarts that is decided before a job starts, so that mistakes show at once.
+
+Where a job starts from, in this order:
+
+1. With ``execution.checkpointing.resume``: the newest checkpoint or savepoint of an earlier driver of the same job. The job
+   is found below the checkpoint directory by ``pipeline.job-id``, else by its name. Its driver may still live
+   somewhere: claiming the job keeps it from completing checkpoints.
+2. With ``execution.state-recovery.path``: that savepoint or checkpoint.
+3. From the beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from firesteel.checkpoint.matching import ProgramOperator
+from firesteel.checkpoint.memory_storage import MemoryStorage
+from firesteel.checkpoint.repository import JobCheckpoints, jobs_in
+from firesteel.checkpoint.restore_point import load, verify
+from firesteel.checkpoint.storage import Storage, absolute, check_writable, open_storage, shown
+from firesteel.common import options
+from firesteel.common.configuration import Configuration
+from firesteel.common.errors import InvalidOptionError, StateError
+from firesteel.common.job_id import JobID
+from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, read_checkpoint_settings
+from firesteel.jobmaster.checkpoint_store import CheckpointStore, beginning_of, matched_start
+from firesteel.jobmaster.master_core import Beginning, MasterSettings
+from firesteel.jobmaster.restart_policy import create_policy
+from firesteel.jobmaster.start_point import StartPoint
+from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.operator_specs import RuntimeMode
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a `JobMaster` is made of. The plan has the numbers of key groups that the state has."""
+
+    plan: JobPlan
+    settings: MasterSettings
+    beginning: Beginning
+    store: CheckpointStore | None
+
+
+def prepare(plan: JobPlan, program: Sequence[ProgramOperator], configuration: Configuration) -> Preparation:
+    """Read the options, find what to start from, compare it with the program, claim the job."""
+    checkpoints = read_checkpoint_settings(configuration, plan.mode)
+    settings = MasterSettings(
+        configuration.get(options.CANCEL_GRACE).to_millis() / 1000,
+        create_policy(configuration, Random()),
+        checkpoints,
+    )
+    start, plan = _from_path(plan, program, configuration)
+    job_id = _configured_id(configuration)
+    if checkpoints is None:
+        _refuse_resume(configuration)
+        return Preparation(plan, settings, Beginning(str(job_id or JobID()), point=start), None)
+    return _Claim(plan, program, configuration, checkpoints).prepare(settings, start, job_id)
+
+
+def _configured_id(configuration: Configuration) -> JobID | None:
+    text = configuration.get(options.JOB_ID)
+    try:
+        return None if text is None else JobID(text)
+    except ValueError as error:
+        raise InvalidOptionError(f"option '{options.JOB_ID.key}': {error}") from error
+
+
+def _from_path(
+    plan: JobPlan, program: Sequence[ProgramOperator], configuration: Configuration
+) -> tuple[StartPoint | None, JobPlan]:
+    path = configuration.get(options.SAVEPOINT_PATH)
+    if not path:
+        return None, plan
+    if plan.mode is RuntimeMode.BATCH:
+        raise InvalidOptionError(
+            f"option '{options.SAVEPOINT_PATH.key}': job '{plan.name}' runs in BATCH mode, which has no state to "
+            f"start from; set '{options.RUNTIME_MODE.key}' to STREAMING"
+        )
+    point = load(absolute(path))
+    verify(point)
+    return matched_start(point, plan, program, configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED))
+
+
+def _refuse_resume(configuration: Configuration) -> None:
+    if configuration.get(options.CHECKPOINTING_RESUME):
+        raise InvalidOptionError(
+            f"option '{options.CHECKPOINTING_RESUME.key}': there is nothing to go on from without checkpoints; "
+            f"set '{options.CHECKPOINTING_INTERVAL.key}' and '{options.CHECKPOINTING_DIR.key}', in STREAMING mode"
+        )
+
+
+class _Claim:
+    """A job with checkpoints, on its way to being this driver's."""
+
+    def __init__(
+        self,
+        plan: JobPlan,
+        program: Sequence[ProgramOperator],
+        configuration: Configuration,
+        settings: CheckpointSettings,
+    ) -> None:
+        self._plan = plan
+        self._program = program
+        self._settings = settings
+        self._resume = configuration.get(options.CHECKPOINTING_RESUME)
+        self._allow_non_restored = configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED)
+
+    def prepare(
+        self, settings: MasterSettings, start: StartPoint | None, job_id: JobID | None
+    ) -> Preparation:
+        storage = self._open()
+        if job_id is None and self._resume:
+            job_id = _predecessor(storage, self._plan.name)
+        chosen = str(job_id or JobID())
+        checkpoints = JobCheckpoints(storage, chosen, self._plan.name, self._settings.num_retained)
+        if self._resume:
+            self._newest(checkpoints)  # once before, so that a job that does not fit is left alone
+        elif checkpoints.completed():
+            raise StateError(
+                f"job {chosen} has checkpoints below {shown(checkpoints.root)} already; go on from them with "
+                f"'{options.CHECKPOINTING_RESUME.key}', or choose another '{options.JOB_ID.key}'"
+            )
+        checkpoints.claim(f"{socket.gethostname()}, process {os.getpid()}")
+        start, plan = (self._newest(checkpoints) if self._resume else None) or (start, self._plan)
+        uids = {operator.id: operator.uid for operator in self._program if operator.uid is not None}
+        store = CheckpointStore(checkpoints, plan, chosen, uids)
+        return Preparation(plan, settings, beginning_of(checkpoints, chosen, start), store)
+
+    def _open(self) -> Storage:
+        directory = self._settings.directory
+        if directory is not None:
+            check_writable(directory, "checkpoint directory", f"'{options.CHECKPOINTING_DIR.key}'")
+            return open_storage(directory)
+        if self._resume:
+            raise InvalidOptionError(
+                f"option '{options.CHECKPOINTING_RESUME.key}': checkpoints in a driver's memory are gone with it; "
+                f"set '{options.CHECKPOINTING_DIR.key}'"
+            )
+        return MemoryStorage()
+
+    def _newest(self, checkpoints: JobCheckpoints) -> tuple[StartPoint, JobPlan] | None:
+        found = checkpoints.newest_valid(_LOG.warning)
+        if found is None:
+            return None
+        start, plan = matched_start(found, self._plan, self._program, self._allow_non_restored)
+        # In a directory of this job: what is newer and cannot be used was reported, and will not be overwritten.
+        return replace(start, path=found.location), plan
+
+
+def _predecessor(storage: Storage, name: str) -> JobID | None:
+    """The id of the job with this name below a checkpoint directory; None when there is none."""
+    named = [job.job_id for job in jobs_in(storage) if job.job_name == name]
+    usable = [job_id for job_id in named if JobCheckpoints(storage, job_id, name).completed()]
+    candidates = usable or named
+    if len(usable) > 1:
+        raise StateError(
+            f"several jobs named '{name}' have checkpoints below {shown(storage.uri)}: {', '.join(usable)}; "
+            f"choose the one to go on with by '{options.JOB_ID.key}', or give them different names"
+        )
+    return JobID(candidates[0]) if len(candidates) == 1 else None

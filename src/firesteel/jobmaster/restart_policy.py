@@ -1,0 +1,140 @@
+"""When a failed job starts again, decided from its failures so far; pure, time and chance are given."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+
+from firesteel.common import options
+from firesteel.common.configuration import Configuration
+from firesteel.common.errors import InvalidOptionError
+from firesteel.common.time import Duration
+
+_NEVER = ("none", "off", "disable")
+
+
+class RestartPolicy(ABC):
+    """Asked once after each failed attempt."""
+
+    @abstractmethod
+    def next_delay(self, now: float) -> float | None:
+        """An attempt has failed at ``now``: seconds to wait before the next one, None for the end of the job."""
+
+
+class NoRestart(RestartPolicy):
+    """The first failure is the end."""
+
+    def next_delay(self, now: float) -> float | None:
+        """None."""
+        return None
+
+
+@dataclass(slots=True)
+class FixedDelay(RestartPolicy):
+    """So many restarts, each after the same time."""
+
+    attempts: int
+    delay: float
+    _failures: int = field(default=0, init=False)
+
+    def next_delay(self, now: float) -> float | None:
+        """The same time, as long as there are restarts left."""
+        self._failures += 1
+        return self.delay if self._failures <= self.attempts else None
+
+
+@dataclass(slots=True)
+class FailureRate(RestartPolicy):
+    """Restarts as long as no interval sees more than so many failures."""
+
+    max_failures: int
+    interval: float
+    delay: float
+    _failures: deque[float] = field(default_factory=deque, init=False)
+
+    def next_delay(self, now: float) -> float | None:
+        """The same time, unless this failure is one too many."""
+        self._failures.append(now)
+        while now - self._failures[0] > self.interval:
+            self._failures.popleft()
+        return self.delay if len(self._failures) <= self.max_failures else None
+
+
+@dataclass(slots=True)
+class ExponentialDelay(RestartPolicy):
+    """The time before a restart grows with each failure, until the job has run for ``reset_after`` without one.
+
+    ``jitter``: the time is longer or shorter by a random part of it, up to this fraction. ``attempts``: restarts
+    before the job fails for good, None for no limit; a long time without failure makes it begin anew.
+    """
+
+    initial: float
+    maximum: float
+    multiplier: float
+    reset_after: float
+    jitter: float
+    attempts: int | None
+    random: Random
+    _failures: int = field(default=0, init=False)
+    _backoff: float = field(default=0.0, init=False)
+    _last_failure: float = field(default=0.0, init=False)
+
+    def next_delay(self, now: float) -> float | None:
+        """The grown time."""
+        if self._failures and now - self._last_failure >= self.reset_after + self._backoff:
+            self._failures = 0
+        self._last_failure = now
+        self._failures += 1
+        if self.attempts is not None and self._failures > self.attempts:
+            return None
+        grown = self.initial if self._failures == 1 else self._backoff * self.multiplier
+        self._backoff = min(grown, self.maximum)
+        return min(self._backoff * (1 + self.random.uniform(-self.jitter, self.jitter)), self.maximum)
+
+
+def create_policy(configuration: Configuration, random: Random) -> RestartPolicy:
+    """The policy that the options name; with checkpoints and no choice, the exponential one, else none."""
+    kind = configuration.get(options.RESTART_STRATEGY)
+    if kind is None:
+        interval = configuration.get(options.CHECKPOINTING_INTERVAL)
+        kind = "none" if interval is None or interval.to_millis() <= 0 else "exponential-delay"
+    if kind in _NEVER:
+        return NoRestart()
+    if kind == "fixed-delay":
+        attempts = configuration.get(options.FIXED_DELAY_ATTEMPTS)
+        return FixedDelay(attempts, _seconds(configuration.get(options.FIXED_DELAY_DELAY)))
+    if kind == "failure-rate":
+        return FailureRate(
+            configuration.get(options.FAILURE_RATE_MAX_FAILURES),
+            _seconds(configuration.get(options.FAILURE_RATE_INTERVAL)),
+            _seconds(configuration.get(options.FAILURE_RATE_DELAY)),
+        )
+    return _exponential(configuration, random)
+
+
+def _exponential(configuration: Configuration, random: Random) -> ExponentialDelay:
+    get = configuration.get
+    multiplier, jitter = get(options.EXPONENTIAL_MULTIPLIER), get(options.EXPONENTIAL_JITTER)
+    if multiplier < 1:
+        raise InvalidOptionError(
+            f"option '{options.EXPONENTIAL_MULTIPLIER.key}': expected at least 1, got {multiplier}"
+        )
+    if not 0 <= jitter <= 1:
+        raise InvalidOptionError(
+            f"option '{options.EXPONENTIAL_JITTER.key}': expected a fraction between 0 and 1, got {jitter}"
+        )
+    return ExponentialDelay(
+        _seconds(get(options.EXPONENTIAL_INITIAL_BACKOFF)),
+        _seconds(get(options.EXPONENTIAL_MAX_BACKOFF)),
+        multiplier,
+        _seconds(get(options.EXPONENTIAL_RESET)),
+        jitter,
+        get(options.EXPONENTIAL_ATTEMPTS),
+        random,
+    )
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.to_millis() / 1000

@@ -1,0 +1,44 @@
+"""A batch announces its keys: tells the state which keys come next, before anything under them is read or changed.
+
+Only while the state asks for it (``state.tracks``); see `firesteel.state.hashmap_backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from firesteel.runtime.operator import Operator
+from firesteel.state.hashmap_backend import HashMapBackend
+
+KeyOf = Callable[[Any], Any]
+
+
+def announced_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: HashMapBackend) -> list[Any]:
+    """The keys of a batch, in its order, after they were announced; leaves a new cursor over the batch."""
+    operator.cursor = cursor = iter(values)
+    keys = [key_of(value) for value in cursor]
+    operator.cursor = cursor = iter(values)
+    try:
+        state.touch(keys)
+    except TypeError:
+        for _, key in zip(cursor, keys, strict=True):  # so that the cursor tells whose key cannot be hashed
+            hash(key)
+        raise
+    operator.cursor = iter(values)
+    return keys
+
+
+class KeyedBatches:
+    """Announces the keys of batches for operators whose function finds the key of each record itself."""
+
+    __slots__ = ("_key_of", "_state")
+
+    def __init__(self, key_of: KeyOf, state: HashMapBackend) -> None:
+        self._key_of = key_of
+        self._state = state
+
+    def announce(self, operator: Operator, values: list[Any]) -> None:
+        """A batch comes next."""
+        if self._state.tracks:
+            announced_keys(operator, values, self._key_of, self._state)

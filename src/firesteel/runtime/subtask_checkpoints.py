@@ -1,0 +1,116 @@
+"""A subtask's side of checkpoints: snapshots of its chain, their confirmation, and the way back.
+
+The steps of a checkpoint, once its barrier has come on all channels (or, for a source, when the job master asks):
+
+1. the operators emit what has to be before the barrier (`prepare_barrier`),
+2. the barrier goes into every exchange behind the chain,
+3. the operators bring their list states up to date (`snapshot`), and these are serialised,
+4. the keyed backends freeze what is to be written; serialising that goes on between batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from firesteel.common.typeinfo import Types
+from firesteel.contracts.state import ListState, ListStateDescriptor
+from firesteel.plan.job_plan import VertexPlan
+from firesteel.plan.state_handles import CheckpointOrder, Restore, Segment
+from firesteel.runtime.operator_chain import ChainLink
+from firesteel.runtime.restore import SegmentReader, restore_operator
+from firesteel.runtime.subtask_snapshot import OperatorPart, SubtaskSnapshot
+from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.operator_state import OperatorStateBackend
+
+#: Name of the list in which the head of a chain keeps how far event time had come.
+CLOCK = "\0clock"
+
+
+class SubtaskCheckpoints:
+    """Takes and restores the snapshots of one subtask's chain."""
+
+    def __init__(
+        self,
+        plan: VertexPlan,
+        subtask: int,
+        links: Sequence[ChainLink],
+        keyed: Sequence[HashMapBackend],
+        lists: Sequence[OperatorStateBackend],
+        now: Callable[[], float],
+    ) -> None:
+        self._plan = plan
+        self._subtask = subtask
+        self._links = links
+        self._keyed = keyed
+        self._lists = lists
+        self._now = now
+        self._bases: dict[str, tuple[Segment, ...]] = {}  # of the last confirmed checkpoint, by operator
+        self._unconfirmed: dict[int, SubtaskSnapshot] = {}
+
+    # Taking -------------------------------------------------------------------------------------------
+
+    def take(self, order: CheckpointOrder, clock: int, waited: float = 0.0) -> SubtaskSnapshot:
+        """The snapshot of all operators, with the barrier sent on; ``waited``: seconds of alignment."""
+        began = self._now()
+        for link in self._links:
+            link.prepare_barrier(order)
+        for link in self._links:
+            link.output.barrier(order)
+        self._clock().update([clock] if MIN_TIMESTAMP < clock < MAX_TIMESTAMP else [])
+        parts = [self._part(index, order) for index in range(len(self._links))]
+        snapshot = SubtaskSnapshot(
+            order,
+            self._plan.id,
+            self._subtask,
+            parts,
+            began=began,
+            alignment_ms=waited * 1000,
+            pause_ms=(self._now() - began) * 1000,
+        )
+        self._unconfirmed[order.id] = snapshot
+        return snapshot
+
+    def _part(self, index: int, order: CheckpointOrder) -> OperatorPart:
+        keyed, lists = self._keyed[index], self._lists[index]
+        self._links[index].snapshot(order)
+        operator_id = self._plan.operators[index].id
+        snapshot = keyed.begin_snapshot(order.id, order.wants_full)
+        base = () if snapshot.is_full else self._bases.get(operator_id, ())
+        return OperatorPart(operator_id, lists.snapshot(), snapshot, base, (*keyed.metas(), *lists.metas()))
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """A checkpoint is durable: later deltas build on it, and operators commit what belongs to it."""
+        snapshot = self._unconfirmed.get(checkpoint_id)
+        if snapshot is not None and snapshot.handles is not None and not snapshot.order.kind.is_savepoint:
+            self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
+            for keyed in self._keyed:
+                keyed.confirm(checkpoint_id)
+        self._unconfirmed = {
+            number: pending for number, pending in self._unconfirmed.items() if number > checkpoint_id
+        }
+        for link in self._links:
+            link.notify_complete(checkpoint_id)
+
+    def abort(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up."""
+        if self._unconfirmed.pop(checkpoint_id, None) is not None:
+            for keyed in self._keyed:
+                keyed.discard(checkpoint_id)
+        for link in self._links:
+            link.notify_aborted(checkpoint_id)
+
+    # Restoring ----------------------------------------------------------------------------------------
+
+    def restore(self, restore: Restore, reader: SegmentReader) -> int:
+        """Fill the states of all operators; returns how far event time had come, at least."""
+        for index, operator in enumerate(self._plan.operators):
+            found = restore.operators.get(operator.id)
+            if found is not None:
+                restore_operator(
+                    found, self._plan, self._subtask, self._keyed[index], self._lists[index], reader
+                )
+        return min(self._clock().get(), default=MIN_TIMESTAMP)
+
+    def _clock(self) -> ListState[int]:
+        return self._lists[0].get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))

@@ -1,0 +1,245 @@
+"""Keyed state as it was at one moment, serialised bit by bit while processing goes on.
+
+A snapshot begins with a list of keys, which is quick. Their values are serialised later, some thousand per `step`.
+In between the live tables change, but every change is announced (``HashMapBackend.touch``): an entry that is about
+to change for the first time since the snapshot began is serialised right then (`TablePart.save`). So whatever
+`step` still finds in a table is as it was when the snapshot began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Protocol
+
+from firesteel.common.errors import StateNotSerializableError
+from firesteel.state.state_blocks import Block, write_block
+from firesteel.state.ttl_sweep import GONE
+
+__all__ = ["FrozenTimers", "KeyedSnapshot", "SnapshotPart", "TablePart", "TimersPart"]
+
+STEP_ENTRIES = 4096
+_BLOCK_ENTRIES = 1024
+_STEP_BYTES = 256 * 1024  # a step ends when it has made so much, whatever the number of entries
+
+#: What is left of a stored value, `GONE` for nothing: expired values are not written.
+Keep = Callable[[Any], Any]
+Encode = Callable[[Any], Any]
+MakeBlock = Callable[[list[Any], list[Any]], Block]
+
+
+class SnapshotPart(Protocol):
+    """One thing of which a snapshot is made."""
+
+    @property
+    def done(self) -> bool:
+        """Whether `step` has nothing left to do."""
+        ...
+
+    def step(self, entries: int) -> list[bytes]:
+        """Serialise up to so many entries."""
+        ...
+
+    def close(self) -> None:
+        """The snapshot needs it no more."""
+        ...
+
+
+class FrozenTimers(Protocol):
+    """The timers of a queue as they were at one moment."""
+
+    def take(self, count: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """Some more timers: those that were there, and, in a delta, those that were gone."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether all have been taken."""
+        ...
+
+    def close(self) -> None:
+        """Nobody will take any more."""
+        ...
+
+
+class TablePart:
+    """The entries of one table: all, or those under the keys ``changed``.
+
+    ``touched`` holds what was announced since the snapshot began; `save` has to be called before it is added to.
+    """
+
+    def __init__(
+        self,
+        table: dict[Any, Any],
+        changed: set[Any] | None,
+        touched: set[Any],
+        put: MakeBlock,
+        remove: Callable[[list[Any]], Block] | None = None,
+        keep: Keep | None = None,
+        encode: Encode | None = None,
+    ) -> None:
+        self.table = table
+        self._changed = changed
+        self.touched = [touched]
+        self._put = put
+        self._remove = remove
+        self._keep = keep
+        self._encode = encode
+        keys = list(table if changed is None else changed)
+        self._keys = iter(keys)
+        self._listed = bool(keys)  # whether there are keys that `step` has not come to
+        self._saved: list[bytes] = []
+        self._failure: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether all entries have been handed out."""
+        return not self._listed and not self._saved
+
+    def save(self, keys: Iterable[Any]) -> None:
+        """These entries are about to change: serialise those that have not changed since the snapshot began.
+
+        An entry that `step` has passed already is written once more, with the same value.
+        """
+        if self._listed:
+            fresh = self._untouched(keys)
+            if self._changed is not None:
+                fresh = [key for key in fresh if key in self._changed]
+            if fresh:
+                try:
+                    self._saved += self._write(list(dict.fromkeys(fresh)))
+                except Exception as error:  # noqa: BLE001 - the checkpoint fails, processing goes on
+                    self._failure = error
+
+    def step(self, entries: int) -> list[bytes]:
+        """Serialise up to so many more entries."""
+        if self._failure is not None:
+            raise self._failure
+        payloads, self._saved = self._saved, []
+        if self._listed:
+            keys = list(islice(self._keys, entries))
+            self._listed = len(keys) == entries
+            payloads += self._write(self._untouched(keys))
+        return payloads
+
+    def close(self) -> None:
+        """Let the table go."""
+        self._listed = False
+        self._saved = []
+        self._keys = iter(())
+
+    def _untouched(self, keys: Iterable[Any]) -> Any:
+        for touched in self.touched:
+            if touched:
+                keys = [key for key in keys if key not in touched]
+        return keys
+
+    def _write(self, keys: list[Any]) -> list[bytes]:
+        table, keep, encode = self.table, self._keep, self._encode
+        present = [key for key in keys if key in table]
+        values = [table[key] for key in present]
+        if keep is not None:
+            values = [keep(value) for value in values]
+            present = [key for key, value in zip(present, values, strict=True) if value is not GONE]
+            values = [value for value in values if value is not GONE]
+        if encode is not None:
+            values = [encode(value) for value in values]
+        payloads = [self._dumped(self._put(present, values))] if present else []
+        if self._remove is not None and len(present) < len(keys):
+            left = set(present)
+            payloads.append(self._dumped(self._remove([key for key in keys if key not in left])))
+        return payloads
+
+    def _dumped(self, block: Block) -> bytes:
+        try:
+            return write_block(block)
+        except StateNotSerializableError as error:
+            error.add_note(f"in state {block[1]!r}")
+            raise
+
+
+class TimersPart:
+    """The timers of one queue."""
+
+    def __init__(self, name: str, namespaced: bool, frozen: FrozenTimers) -> None:
+        self._name = name
+        self._namespaced = namespaced
+        self._frozen = frozen
+
+    @property
+    def done(self) -> bool:
+        """Whether all timers have been handed out."""
+        return self._frozen.done
+
+    def step(self, entries: int) -> list[bytes]:
+        """Serialise up to so many more timers."""
+        present, gone = self._frozen.take(entries)
+        payloads = []
+        for kind, timers in (("timers", present), ("timers_removed", gone)):
+            if timers:
+                times, found = zip(*timers, strict=True)
+                payloads.append(write_block((kind, self._name, self._namespaced, list(times), list(found))))
+        return payloads
+
+    def close(self) -> None:
+        """Let the queue go."""
+        self._frozen.close()
+
+
+class KeyedSnapshot:
+    """The keyed state of one operator's subtask at the barrier of a checkpoint.
+
+    ``base`` is the checkpoint that a delta builds on, None when it is full.
+    """
+
+    def __init__(
+        self,
+        checkpoint_id: int,
+        base: int | None,
+        parts: list[SnapshotPart],
+        on_done: Callable[[KeyedSnapshot], None],
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.base = base
+        self.bytes = 0
+        self.parts = parts
+        self._on_done = on_done
+        self._open = [part for part in parts if not part.done]
+        self._end_if_done()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it stands alone."""
+        return self.base is None
+
+    @property
+    def done(self) -> bool:
+        """Whether everything has been serialised."""
+        return not self._open
+
+    def step(self, entries: int = STEP_ENTRIES) -> list[bytes]:
+        """Serialise up to so many more entries, and return the payloads of their blocks."""
+        payloads: list[bytes] = []
+        size = 0
+        while self._open and entries > 0 and size < _STEP_BYTES:
+            made = self._open[0].step(min(entries, _BLOCK_ENTRIES))
+            payloads += made
+            size += sum(map(len, made))
+            entries -= _BLOCK_ENTRIES
+            while self._open and self._open[0].done:
+                self._open.pop(0)
+        self.bytes += size
+        self._end_if_done()
+        return payloads
+
+    def cancel(self) -> None:
+        """Nobody needs the rest."""
+        self._open = []
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._open and self.parts:
+            for part in self.parts:
+                part.close()
+            self.parts = []
+            self._on_done(self)

@@ -1,0 +1,266 @@
+"""Programs for crash simulations: numbered records in, transactional output out, and what must come of them.
+
+Every record of every source has a number of its own. Each stage leaves a trace of what it has seen before, so that a
+record that is lost, counted twice or out of order shows in the output, wherever that happened.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from firesteel.common.configuration import Configuration
+from firesteel.common.time import Time
+from firesteel.common.typeinfo import Types
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.compiler.compile import compile_job
+from firesteel.contracts.functions import KeyedProcessFunction
+from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.state import ListStateDescriptor, ValueStateDescriptor
+from firesteel.contracts.window_assigners import TumblingEventTimeWindows
+from firesteel.datastream import StreamExecutionEnvironment
+from firesteel.launch import Submission, intercept
+from firesteel.plan.job_plan import JobPlan
+from firesteel.testing.ledger import LedgerSink
+
+__all__ = ["CrashProgram", "PacedSource", "check_output"]
+
+MAX_PARALLELISM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PacedSplit:
+    """Numbers from ``next`` to ``end``; ``id`` tells the splits apart."""
+
+    id: int
+    next: int
+    end: int
+
+
+class PacedSource(Source):
+    """Numbers, a few at a time with pauses in between, so that checkpoints find a job at work."""
+
+    def __init__(self, first: int, splits: int, per_split: int, pause: float) -> None:
+        self._splits = [
+            PacedSplit(first + n, first * 10_000 + n * per_split, first * 10_000 + (n + 1) * per_split)
+            for n in range(splits)
+        ]
+        self._pause = pause
+
+    @property
+    def numbers(self) -> list[int]:
+        """All that it gives."""
+        return [number for split in self._splits for number in range(split.next, split.end)]
+
+    def splits_of(self, subtask: int, parallelism: int) -> Sequence[PacedSplit]:
+        """Every so many-th split."""
+        return self._splits[subtask::parallelism]
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        """The reader of one subtask."""
+        return _PacedReader(context, self._pause)
+
+
+class _PacedReader(SourceReader):
+    def __init__(self, context: SourceContext, pause: float) -> None:
+        self._now = context.now
+        self._pause = pause
+        self._splits: list[PacedSplit] = []
+        self._new: list[int] = []
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        self._splits += splits
+        self._new += [split.id for split in splits]
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return list(self._splits)
+
+    def poll(self, limit: int) -> Polled:
+        if not self._splits:
+            return Polled([], ended=True)
+        split = self._splits.pop(0)
+        stop = min(split.next + min(limit, 3), split.end)
+        values = list(range(split.next, stop))
+        rest = replace(split, next=stop)
+        ended: tuple[int, ...] = (split.id,)
+        if rest.next < rest.end:
+            self._splits.append(rest)
+            ended = ()
+        new, self._new = tuple(self._new), []
+        return Polled(
+            values,
+            [number % 10_000 for number in values],
+            retry_at=self._now() + self._pause,
+            ended=not self._splits,
+            split=split.id,
+            splits_added=new,
+            splits_ended=ended,
+        )
+
+
+class CountPerKey(KeyedProcessFunction):
+    """(key, number) -> (key, number, how many of the key so far)."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Ask for the state."""
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        """Count."""
+        count = (self._count.value() or 0) + 1
+        self._count.update(count)
+        yield value[0], value[1], count
+
+
+class RememberAndRelease(KeyedProcessFunction):
+    """Keeps records in a list and lets them go, in order, when a timer fires: state, timers and output in step."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Ask for the state."""
+        self._kept = runtime_context.get_list_state(ListStateDescriptor("kept", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        """Keep."""
+        self._kept.add(value)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 5)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        """Release everything that is kept."""
+        yield from list(self._kept.get())
+        self._kept.clear()
+
+
+def key_of(number: int) -> int:
+    """Some keys have many records."""
+    return number % 7 if number % 3 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class CrashProgram:
+    """A topology and its settings, drawn from a seed; ``parallelism`` may change between attempts."""
+
+    seed: int
+    sources: int
+    splits: int
+    per_split: int
+    pause: float
+    shape: str
+    options: tuple[tuple[str, str], ...]
+
+    SHAPES = ("count", "count twice", "timers", "windows", "union")
+
+    @classmethod
+    def drawn(cls, seed: int, directory: str) -> CrashProgram:
+        """The program of a seed; checkpoints go below ``directory``."""
+        rng = random.Random(f"program {seed}")
+        shape = rng.choice(cls.SHAPES)
+        options = {
+            "execution.checkpointing.interval": f"{rng.choice((10, 30, 100))} ms",
+            "execution.checkpointing.mode": "EXACTLY_ONCE",
+            "execution.checkpointing.timeout": "2 s",
+            "execution.checkpointing.min-pause": rng.choice(("0 ms", "0 ms", "20 ms")),
+            "execution.checkpointing.max-concurrent-checkpoints": rng.choice(("1", "3")),
+            "execution.checkpointing.tolerable-failed-checkpoints": rng.choice(("0", "1000000")),
+            "execution.checkpointing.num-retained": rng.choice(("1", "3")),
+            "execution.checkpointing.incremental": rng.choice(("true", "false")),
+            "execution.checkpointing.dir": directory,
+            "state.backend.type": rng.choice(("hashmap", "hashmap", "rocksdb")),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1000000",
+            "restart-strategy.fixed-delay.delay": "10 ms",
+            "firesteel.chunk.records": str(rng.choice((1, 3, 1024))),
+        }
+        return cls(
+            seed,
+            sources=2 if shape == "union" else 1,
+            splits=rng.randint(1, 3),
+            per_split=rng.randint(5, 40),
+            pause=rng.choice((0.002, 0.01, 0.03)),
+            shape=shape,
+            options=tuple(options.items()),
+        )
+
+    @property
+    def ledger(self) -> str:
+        """Name of the ledger that it writes to."""
+        return f"crash simulation {self.seed}"
+
+    def numbers(self) -> list[int]:
+        """All records that go in."""
+        return [number for source in self._sources() for number in source.numbers]
+
+    def _sources(self) -> list[PacedSource]:
+        return [PacedSource(n + 1, self.splits, self.per_split, self.pause) for n in range(self.sources)]
+
+    def compile(self, parallelism: int) -> JobPlan:
+        """The plan for a parallelism."""
+        caught: list[Submission] = []
+
+        def catch(submission: Submission) -> None:
+            caught.append(submission)
+            raise _Caught
+
+        configuration = Configuration.from_dict(dict(self.options))
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM)
+        self._build(env)
+        with intercept(catch):
+            try:
+                env.execute("crash simulation")
+            except _Caught:
+                pass
+        return compile_job(caught[0].graph, caught[0].configuration, caught[0].job_name)
+
+    def _build(self, env: StreamExecutionEnvironment) -> None:
+        streams = [
+            env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), f"numbers {n}").uid(f"numbers {n}")
+            for n, source in enumerate(self._sources())
+        ]
+        stream = streams[0] if len(streams) == 1 else streams[0].union(*streams[1:])
+        keyed = stream.map(lambda number: (key_of(number), number)).key_by(lambda record: record[0])
+        match self.shape:
+            case "count" | "union":
+                result = keyed.process(CountPerKey()).uid("count")
+            case "count twice":
+                first = keyed.process(CountPerKey()).uid("first count")
+                result = first.key_by(lambda record: record[0] % 2).process(CountPerKey()).uid("count")
+            case "timers":
+                kept = keyed.process(RememberAndRelease()).uid("kept")
+                result = kept.key_by(lambda record: record[0]).process(CountPerKey()).uid("count")
+            case _:
+                window = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+                sums = window.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("window")
+                result = sums.key_by(lambda record: record[0]).process(CountPerKey()).uid("count")
+        result.add_sink(LedgerSink(self.ledger)).uid("ledger")
+
+
+class _Caught(Exception):
+    """The program has been handed over; nothing runs here."""
+
+
+def check_output(program: CrashProgram, committed: list[Any]) -> None:
+    """Refuse output that shows a record lost, doubled or out of order."""
+    counts: dict[Any, list[int]] = defaultdict(list)
+    for record in committed:
+        counts[record[0] % 2 if program.shape == "count twice" else record[0]].append(record[2])
+    for key, found in counts.items():
+        if sorted(found) != list(range(1, len(found) + 1)):
+            raise AssertionError(f"key {key} was counted {sorted(found)}")
+    numbers = program.numbers()
+    if program.shape == "windows":
+        expected: Counter[Any] = Counter()
+        sums: dict[Any, int] = defaultdict(int)
+        for number in numbers:
+            sums[key_of(number), number % 10_000 // 10] += number
+        expected.update((key, total) for (key, _), total in sums.items())
+    else:
+        expected = Counter((key_of(number), number) for number in numbers)
+    seen = Counter((record[0], record[1]) for record in committed)
+    if seen != expected:
+        missing, extra = expected - seen, seen - expected
+        raise AssertionError(f"missing {dict(missing)}, too much {dict(extra)}")

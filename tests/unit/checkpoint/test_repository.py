@@ -1,0 +1,523 @@
+import pytest
+
+from firesteel.checkpoint import layout
+from firesteel.checkpoint.blocks import StateFileWriter
+from firesteel.checkpoint.manifest import Manifest, OperatorState
+from firesteel.checkpoint.repository import JobCheckpoints, JobDirectory, jobs_in
+from firesteel.checkpoint.restore_point import dispose, load, verify
+from firesteel.checkpoint.storage import MemoryStorage, open_storage
+from firesteel.common.errors import (
+    CorruptStateError,
+    JobTakenOverError,
+    NoSuchSnapshotError,
+    StateError,
+    StorageError,
+)
+from firesteel.plan.state_handles import CheckpointKind, OperatorHandle
+
+JOB = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(params=["memory", "local"])
+def base(request, tmp_path):
+    if request.param == "local":
+        yield str(tmp_path / "checkpoints")
+    else:
+        yield "memory://repository/checkpoints"
+        MemoryStorage.forget("memory://repository")
+
+
+@pytest.fixture
+def job(base):
+    return driver(base)
+
+
+def driver(base, retained=1, **options):
+    checkpoints = JobCheckpoints(open_storage(base), JOB, "job", retained, **options)
+    checkpoints.claim()
+    return checkpoints
+
+
+def write_state(storage, file, payload=b"state"):
+    """One segment in a new file."""
+    output = storage.create(file)
+    writer = StateFileWriter(output.write, file).segment()
+    writer.add(payload)
+    output.close()
+    return writer.finish()
+
+
+def manifest_of(checkpoint_id, *segments, kind=CheckpointKind.CHECKPOINT):
+    handle = OperatorHandle("op", 0, keyed=segments)
+    return Manifest(
+        JOB, "job", checkpoint_id, 1000, kind, (OperatorState("op", "Op", 1, 128, None, (handle,)),)
+    )
+
+
+def complete(job, checkpoint_id, *earlier, directory=None):
+    """Write a file and publish a checkpoint that refers to it and to earlier segments; returns the new segment."""
+    directory = layout.checkpoint_directory(checkpoint_id) if directory is None else directory
+    segment = write_state(job.storage, layout.state_file(directory, 0, 0, 0, checkpoint_id))
+    job.publish(manifest_of(checkpoint_id, *earlier, segment))
+    return segment
+
+
+def files_of(job):
+    """Every state file and manifest of the job."""
+    found = []
+    for name in job.storage.list():
+        found += [f"{name}/{inner}" for inner in job.storage.list(name)]
+    return found
+
+
+def no_warning(text):
+    raise AssertionError(text)
+
+
+def save(job, base, checkpoint_id):
+    directory = layout.savepoint_directory(f"{base}-savepoints", JOB)
+    segment = write_state(open_storage(directory), layout.state_file("", 0, 0, 0, checkpoint_id))
+    return job.publish_savepoint(
+        manifest_of(checkpoint_id, segment, kind=CheckpointKind.SAVEPOINT), directory
+    )
+
+
+# --- complete and find
+
+
+def test_nothing_there_at_first(job):
+    assert job.completed() == []
+    assert job.newest_valid(no_warning) is None
+    assert job.next_id() == 1
+
+
+def test_published_checkpoint_is_the_newest(job, base):
+    complete(job, 1)
+    complete(job, 2)
+    point = job.newest_valid(no_warning)
+    assert point.manifest.checkpoint_id == 2
+    assert point.manifest.epoch == 1
+    assert point.root == job.root == f"{base}/{JOB}"
+    assert job.completed() == [2, 1]
+    assert point.to_restore().checkpoint_id == 2
+
+
+def test_checkpoint_without_manifest_is_not_complete(job):
+    complete(job, 1)
+    write_state(job.storage, "chk-2/0-0-0-2")
+    write_state(job.storage, "shared/0-0-0-5")
+    assert job.completed() == [1]
+    assert job.next_id() == 6, "ids of checkpoints that were given up are not used again"
+
+
+def test_checkpoint_is_published_once(job):
+    complete(job, 1)
+    with pytest.raises(StorageError, match="exists already"):
+        job.publish(manifest_of(1))
+
+
+def test_checkpoints_in_the_memory_of_the_master():
+    job = JobCheckpoints(MemoryStorage(), JOB, "job")
+    job.claim()
+    job.publish(manifest_of(1))
+    job.publish(manifest_of(2))
+    job.subsume()
+    point = job.newest_valid(no_warning)
+    assert (point.manifest.checkpoint_id, point.root, job.completed()) == (2, "", [2])
+
+
+# --- damage
+
+
+def replace(storage, path, content):
+    storage.delete(path)
+    storage.publish(path, content)
+
+
+def damage_manifest(job, id):
+    path = layout.metadata_file(id)
+    replace(job.storage, path, job.storage.read(path)[:-10])
+
+
+def damage_missing(job, id):
+    job.storage.delete(f"chk-{id}/0-0-0-{id}")
+
+
+def damage_short(job, id):
+    path = f"chk-{id}/0-0-0-{id}"
+    replace(job.storage, path, job.storage.read(path)[:-1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (damage_manifest, "checksum of the manifest"),
+        (damage_missing, "chk-2/0-0-0-2: the file is missing"),
+        (damage_short, "the file ends here, 30 bytes are needed"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_damaged_newest_checkpoint_is_skipped_with_a_warning(job, damage, reason):
+    complete(job, 1)
+    complete(job, 2)
+    damage(job, 2)
+    warnings = []
+    assert job.newest_valid(warnings.append).manifest.checkpoint_id == 1
+    assert len(warnings) == 1
+    assert "checkpoint 2 cannot be used" in warnings[0]
+    assert reason in warnings[0]
+    assert "going on from checkpoint 1" in warnings[0]
+
+
+def test_changed_byte_inside_a_file_is_found_by_a_deep_look(job):
+    complete(job, 1)
+    complete(job, 2)
+    path = "chk-2/0-0-0-2"
+    replace(job.storage, path, job.storage.read(path)[:-1] + b"?")
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 2
+    warnings = []
+    assert job.newest_valid(warnings.append, deep=True).manifest.checkpoint_id == 1
+    assert "the checksum of the block does not match" in warnings[0]
+
+
+def test_no_checkpoint_can_be_used(job):
+    complete(job, 1)
+    damage_manifest(job, 1)
+    warnings = []
+    assert job.newest_valid(warnings.append) is None
+    assert "no older one" in warnings[0]
+
+
+def test_damaged_older_checkpoint_is_nobodys_business(job):
+    complete(job, 1)
+    complete(job, 2)
+    damage_manifest(job, 1)
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 2
+
+
+# --- retention
+
+
+def test_older_checkpoints_go(job):
+    for id in range(1, 4):
+        complete(job, id)
+        job.subsume()
+    assert job.completed() == [3]
+    assert files_of(job) == ["chk-3/0-0-0-3", "chk-3/_metadata"]
+
+
+def test_retained_number(base):
+    job = driver(base, retained=2)
+    for id in range(1, 5):
+        complete(job, id)
+        job.subsume()
+    assert job.completed() == [4, 3]
+
+
+def test_files_that_a_retained_manifest_refers_to_stay(job):
+    full = complete(job, 1, directory="shared")
+    delta = complete(job, 2, full, directory="shared")
+    unused = complete(job, 3, directory="shared")
+    complete(job, 4, full, delta)
+    job.subsume()
+    assert set(files_of(job)) == {"chk-4/_metadata", "chk-4/0-0-0-4", full.file, delta.file}
+    assert unused.file not in files_of(job)
+    verify(job.newest_valid(no_warning), deep=True)
+
+
+def test_file_in_the_directory_of_a_checkpoint_that_is_gone_stays_while_it_is_needed(job):
+    first = complete(job, 1)
+    complete(job, 2, first)
+    job.subsume()
+    assert job.completed() == [2]
+    assert first.file in files_of(job)
+    complete(job, 3)
+    job.subsume()
+    assert files_of(job) == ["chk-3/0-0-0-3", "chk-3/_metadata"]
+
+
+def test_files_of_newer_checkpoints_stay(job):
+    complete(job, 1)
+    complete(job, 2)
+    write_state(job.storage, "chk-3/0-0-0-3")
+    write_state(job.storage, "shared/0-0-0-3")
+    job.subsume()
+    assert {"chk-3/0-0-0-3", "shared/0-0-0-3"} <= set(files_of(job))
+
+
+def test_files_of_older_checkpoints_that_never_completed_go(job):
+    write_state(job.storage, "chk-1/0-0-0-1")
+    write_state(job.storage, "shared/0-0-0-1")
+    write_state(job.storage, "chk-2/7-0-0-2")
+    complete(job, 2)
+    job.subsume()
+    assert files_of(job) == ["chk-2/0-0-0-2", "chk-2/_metadata"]
+
+
+def test_checkpoints_that_newer_ones_may_build_upon_stay(job):
+    first = complete(job, 1, directory="shared")
+    complete(job, 2, directory="shared")
+    job.subsume(needed_from=1)
+    assert job.completed() == [2, 1]
+    complete(job, 3, first, directory="shared")
+    job.subsume()
+    assert job.completed() == [3]
+    verify(job.newest_valid(no_warning), deep=True)
+
+
+def test_manifests_are_deleted_before_files(job):
+    """Files of one checkpoint may belong to the next one too; both may go in the same moment."""
+    first = complete(job, 1)
+    complete(job, 2, first)
+    complete(job, 3)
+    deleted = []
+
+    class Recording:
+        def __getattr__(self, name):
+            if name.startswith("delete"):
+                return lambda path: (deleted.append(path), getattr(storage, name)(path))
+            return getattr(storage, name)
+
+    storage, job._storage = job._storage, Recording()
+    job.subsume()
+    assert sorted(deleted[:2]) == ["chk-1/_metadata", "chk-2/_metadata"]
+    assert sorted(deleted[2:]) == ["chk-1", "chk-2"]
+
+
+def test_unknown_files_stay(job):
+    job.storage.publish("shared/README", b"")
+    complete(job, 1)
+    job.subsume()
+    assert job.storage.exists("shared/README")
+
+
+def test_damaged_checkpoint_does_not_count_as_retained(base):
+    job = driver(base, retained=2)
+    for id in (1, 2, 3):
+        complete(job, id)
+    damage_manifest(job, 2)
+    again = driver(base, retained=2)
+    again.subsume()
+    assert again.completed() == [3, 1]
+
+
+def test_second_driver_knows_what_the_first_one_retained(base):
+    full = complete(driver(base), 1, directory="shared")
+    job = driver(base, retained=2)
+    complete(job, 2, full)
+    job.subsume()
+    assert full.file in files_of(job)
+
+
+def test_discarded_checkpoint_leaves_nothing(job):
+    complete(job, 1)
+    write_state(job.storage, "chk-2/0-0-0-2")
+    write_state(job.storage, "shared/0-0-0-2")
+    before = files_of(job)
+    job.discard_incomplete(1)
+    assert files_of(job) == before, "it is complete"
+    job.discard_incomplete(2)
+    assert files_of(job) == ["chk-1/0-0-0-1", "chk-1/_metadata"]
+
+
+def test_delete_all(job, base):
+    complete(job, 1)
+    job.delete_all()
+    assert open_storage(base).list() == []
+
+
+def test_at_least_one_is_retained(base):
+    with pytest.raises(ValueError, match="at least one"):
+        JobCheckpoints(open_storage(base), JOB, retained=0)
+
+
+# --- whose directory, whose job
+
+
+def test_directory_of_another_job_is_refused(job, base):
+    other = JobCheckpoints(open_storage(base), JOB, "other job")
+    with pytest.raises(StorageError, match=rf"belongs to another job, 'job' \({JOB}\); this is 'other job'"):
+        other.claim()
+
+
+def test_jobs_of_a_directory(job, base):
+    storage = open_storage(base)
+    JobCheckpoints(storage, "ff", "second").claim()
+    storage.publish("something/else", b"")
+    assert jobs_in(storage) == [JobDirectory(JOB, "job"), JobDirectory("ff", "second")]
+
+
+def test_marker_that_nobody_can_read(job):
+    replace(job.storage, layout.JOB_MARKER, b"[]")
+    with pytest.raises(CorruptStateError, match="_job"):
+        job.claim()
+
+
+def test_older_driver_can_do_nothing_any_more(job, base):
+    complete(job, 1)
+    newer = driver(base)
+    assert (job.epoch, newer.epoch) == (1, 2)
+    for action in (
+        lambda: job.publish(manifest_of(2)),
+        lambda: job.publish_savepoint(manifest_of(2), f"{base}-savepoints/x"),
+        job.subsume,
+        job.delete_all,
+        lambda: job.discard_incomplete(5),
+    ):
+        with pytest.raises(
+            JobTakenOverError, match=r"another driver runs job .* as number 2, this driver is number 1"
+        ):
+            action()
+    assert newer.completed() == [1]
+    complete(newer, 2)
+
+
+def test_driver_that_is_overtaken_while_it_publishes_notices(base):
+    """The newer driver claims after the first look and reads before the manifest appears."""
+    job = driver(base)
+    complete(job, 1)
+    found = []
+
+    class Slow:
+        def __getattr__(self, name):
+            return getattr(storage, name)
+
+        def publish(self, path, content):
+            newer = driver(base)
+            found.append(newer.newest_valid(no_warning).manifest.checkpoint_id)
+            found.append(newer.next_id())
+            storage.publish(path, content)
+
+    storage, job._storage = job._storage, Slow()
+    write_state(storage, "chk-2/0-0-0-2")
+    with pytest.raises(JobTakenOverError):
+        job.publish(manifest_of(2))
+    assert found == [1, 3], "the newer driver went on from checkpoint 1 and will not use id 2"
+
+
+def test_checkpoints_of_a_newer_driver_are_newer_whatever_their_ids(base):
+    first, zombie = driver(base), driver(base)
+    complete(zombie, 5)
+    second = driver(base)
+    complete(second, 3)
+    assert first.epoch < zombie.epoch < second.epoch
+    assert second.newest_valid(no_warning).manifest.checkpoint_id == 3
+
+
+def test_drivers_that_claim_at_the_same_time_get_different_epochs(base):
+    class Racing(MemoryStorage):
+        races = 1
+
+        def at(self, directory):
+            return Racing(self.files, f"{directory}/")
+
+        def publish(self, path, content):
+            if path == "epoch-1" and self.races:
+                self.races = 0
+                super().publish(path, b"the other one")
+            super().publish(path, content)
+
+    job = JobCheckpoints(Racing(), JOB, "job")
+    assert job.claim() == 2
+    assert job.storage.list() == ["_job", "epoch-2"]
+
+
+# --- savepoints
+
+
+def test_savepoint_is_part_of_the_recovery_chain_until_a_newer_checkpoint(job, base):
+    complete(job, 1)
+    location = save(job, base, 2)
+    point = job.newest_valid(no_warning)
+    assert (point.manifest.checkpoint_id, point.root) == (2, location)
+    assert point.manifest.root == "."
+    job.subsume()
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 2
+    assert job.completed() == [1]
+    assert job.next_id() == 3
+    complete(job, 3)
+    job.subsume()
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 3
+    assert [name for name in job.storage.list() if name.startswith("savepoint")] == []
+    verify(load(location), deep=True)
+
+
+def test_only_the_newest_savepoint_counts(job, base):
+    complete(job, 1)
+    save(job, base, 2)
+    save(job, base, 3)
+    job.subsume()
+    assert [name for name in job.storage.list() if name.startswith("savepoint")] == ["savepoint-of-3"]
+
+
+def test_savepoint_that_the_user_removed_is_skipped_with_a_warning(job, base):
+    complete(job, 1)
+    dispose(save(job, base, 2))
+    warnings = []
+    assert job.newest_valid(warnings.append).manifest.checkpoint_id == 1
+    assert "checkpoint 2 cannot be used: there is no checkpoint or savepoint at" in warnings[0]
+
+
+def test_savepoints_get_new_directories_with_the_beginning_of_the_job_id(base):
+    one, two = (layout.savepoint_directory(base, JOB) for _ in range(2))
+    assert one != two
+    assert one.startswith(f"{base}/savepoint-012345-")
+
+
+def test_load_takes_directories_and_metadata_files_of_both_kinds(job, base):
+    complete(job, 1)
+    location = save(job, base, 2)
+    for form in (location, f"{location}/", f"{location}/_metadata"):
+        manifest, root, _ = load(form)
+        assert (manifest.checkpoint_id, root) == (2, location)
+    for form in (f"{job.root}/chk-1", f"{job.root}/chk-1/_metadata"):
+        manifest, root, _ = load(form)
+        assert (manifest.checkpoint_id, root) == (1, job.root)
+        verify(load(form), deep=True)
+
+
+def test_moved_savepoint_is_complete(job, base, tmp_path):
+    location = save(job, base, 2)
+    source, target = open_storage(location), open_storage(str(tmp_path / "elsewhere"))
+    for name in source.list():
+        target.publish(name, source.read(name))
+    source.delete_directory()
+    verify(load(target.uri), deep=True)
+
+
+def test_load_explains_what_is_there_instead(job, base):
+    complete(job, 1)
+    complete(job, 12)
+    location = save(job, base, 13)
+    with pytest.raises(NoSuchSnapshotError, match="nowhere: it does not exist or is empty; give a savepoint"):
+        load(f"{base}/nowhere")
+    with pytest.raises(
+        NoSuchSnapshotError, match=rf"holds the checkpoints of a job .* such as .*/{JOB}/chk-12$"
+    ):
+        load(job.root)
+    with pytest.raises(NoSuchSnapshotError, match=r"holds savepoints \(savepoint-012345-"):
+        load(f"{base}-savepoints")
+    write_state(job.storage, "chk-13/0-0-0-13")
+    with pytest.raises(
+        NoSuchSnapshotError, match="no complete checkpoint or savepoint: it has no file _metadata"
+    ):
+        load(f"{job.root}/chk-13")
+    open_storage(location).delete("_metadata")
+    open_storage(location).publish("_metadata", b"damaged")
+    with pytest.raises(CorruptStateError, match="_metadata"):
+        load(location)
+
+
+def test_dispose_deletes_a_savepoint_and_nothing_else(job, base):
+    complete(job, 1)
+    location = save(job, base, 2)
+    write_state(open_storage(location), "9-0-0-2")
+    dispose(location)
+    assert open_storage(location).list() == []
+    location = save(job, base, 3)
+    open_storage(location).publish("notes.txt", b"")
+    dispose(location)
+    assert open_storage(location).list() == ["notes.txt"]
+    with pytest.raises(StateError, match=f"is a checkpoint of job {JOB}, not a savepoint"):
+        dispose(f"{job.root}/chk-1")
+    assert job.completed() == [1]

@@ -1,0 +1,711 @@
+"""The checkpoints of a job, driven by hand: every rule of the machine, no threads, no storage, no time."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
+from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.checkpoint_coordinator import (
+    AttemptOver,
+    AttemptRunning,
+    AttemptStarting,
+    CheckpointCoordinator,
+    CoordinatorEvent,
+    CoordinatorInstruction,
+    EnumeratorsFailed,
+    EnumeratorsSaved,
+    FailAttempt,
+    FailJob,
+    JobOver,
+    SaveEnumerators,
+)
+from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, Retention
+from firesteel.jobmaster.events import (
+    CheckpointNotPublished,
+    CheckpointPublished,
+    SavepointRequested,
+    StopWithSavepointRequested,
+    Timer,
+    TimerElapsed,
+)
+from firesteel.jobmaster.instructions import (
+    AnswerSavepoint,
+    CleanUp,
+    DiscardSnapshots,
+    PublishCheckpoint,
+    SendToTasks,
+    SetTimer,
+    SubsumeOlder,
+)
+from firesteel.jobmaster.start_point import StartPoint
+from firesteel.plan.exchange import Rebalance
+from firesteel.plan.job_plan import EdgePlan, JobPlan, StagePlan, VertexPlan
+from firesteel.plan.messages import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    SnapshotAcknowledged,
+    SnapshotDeclined,
+    StopSources,
+    SubtaskEnded,
+    TaskId,
+    TriggerCheckpoint,
+)
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, Restore
+
+T = TypeVar("T")
+SOURCE = (TaskId(0, 0),)
+TASKS = (TaskId(0, 0), TaskId(1, 0), TaskId(1, 1))
+SUBTASKS = ((0, 0), (1, 0), (1, 1))
+JOB = "ab" * 16
+
+
+def plan() -> JobPlan:
+    vertices = (
+        VertexPlan(0, "Source", 0, 0, 1, 128, ()),
+        VertexPlan(1, "Count", 1, 0, 2, 128, ()),
+    )
+    edge = EdgePlan(0, 0, 0, None, 1, 0, Rebalance())
+    stages = (StagePlan(0, 1, (0,)), StagePlan(1, 2, (1,)))
+    return JobPlan("job", RuntimeMode.STREAMING, stages, vertices, (edge,))
+
+
+class Driver:
+    """A coordinator of a running job, together with what it has instructed."""
+
+    def __init__(
+        self, *, root: str = "/ckpt/job", running: bool = True, next_id: int = 1, **settings: Any
+    ) -> None:
+        values: dict[str, Any] = {"interval": 10.0, "timeout": 60.0, "savepoint_directory": "/sp"}
+        self.machine = CheckpointCoordinator(
+            plan(),
+            CheckpointSettings(**(values | settings)),
+            JOB,
+            root=root,
+            next_id=next_id,
+            random=Random(1),
+        )
+        self.now = 1000.0
+        self.instructions: list[CoordinatorInstruction] = []
+        if running:
+            self.on(AttemptRunning(1))
+
+    def on(self, event: CoordinatorEvent) -> list[CoordinatorInstruction]:
+        out = self.machine.handle(event, self.now)
+        for begun in [i for i in out if isinstance(i, SaveEnumerators)]:
+            out += self.machine.handle(EnumeratorsSaved(begun.checkpoint_id), self.now)
+        self.instructions += out
+        return out
+
+    def after(self, seconds: float) -> list[CoordinatorInstruction]:
+        self.now += seconds
+        return self.on(TimerElapsed(1, Timer.CHECKPOINT))
+
+    def ack(
+        self, checkpoint_id: int, *subtasks: tuple[int, int], **facts: Any
+    ) -> list[CoordinatorInstruction]:
+        out = []
+        for vertex, subtask in subtasks or SUBTASKS:
+            out += self.on(SnapshotAcknowledged(checkpoint_id, vertex, subtask, (), **facts))
+        return out
+
+    def publish(self, checkpoint_id: int) -> list[CoordinatorInstruction]:
+        return self.on(CheckpointPublished(checkpoint_id, f"/ckpt/job/chk-{checkpoint_id}"))
+
+    def complete(self, checkpoint_id: int) -> list[CoordinatorInstruction]:
+        return self.ack(checkpoint_id) + self.publish(checkpoint_id)
+
+    def end_all(self) -> list[CoordinatorInstruction]:
+        return [i for vertex, subtask in SUBTASKS for i in self.on(SubtaskEnded(vertex, subtask))]
+
+
+def of(kind: type[T], out: list[CoordinatorInstruction]) -> list[T]:
+    return [instruction for instruction in out if isinstance(instruction, kind)]
+
+
+def sent(kind: type[T], out: list[CoordinatorInstruction]) -> list[T]:
+    return [i.message for i in of(SendToTasks, out) if isinstance(i.message, kind)]
+
+
+def triggered(out: list[CoordinatorInstruction]) -> list[CheckpointOrder]:
+    return [message.order for message in sent(TriggerCheckpoint, out)]
+
+
+def answers(out: list[CoordinatorInstruction]) -> list[AnswerSavepoint]:
+    return of(AnswerSavepoint, out)
+
+
+# Periodic ones.
+
+
+def test_first_checkpoint_begins_an_interval_after_all_tasks_run() -> None:
+    driver = Driver(running=False)
+    assert driver.on(AttemptRunning(1)) == [SetTimer(1, Timer.CHECKPOINT, 10.0)]
+    assert triggered(driver.after(9.9)) == []
+    assert [order.id for order in triggered(driver.after(0.1))] == [1]
+
+
+def test_order_says_where_files_go_and_reaches_the_sources_only() -> None:
+    driver = Driver()
+    (sending,) = of(SendToTasks, driver.after(10.0))
+    order = CheckpointOrder(
+        1, 1_010_000, CheckpointKind.CHECKPOINT, root="/ckpt/job", directory="chk-1", full=True
+    )
+    assert sending == SendToTasks(SOURCE, TriggerCheckpoint(order))
+
+
+def test_state_travels_inline_without_a_directory() -> None:
+    (order,) = triggered(Driver(root="").after(10.0))
+    assert (order.root, order.directory) == ("", "")
+
+
+def test_enumerators_are_saved_before_sources_are_told() -> None:
+    driver = Driver()
+    driver.now += 10
+    assert SaveEnumerators(1) in driver.machine.handle(TimerElapsed(1, Timer.CHECKPOINT), driver.now)
+    out = driver.machine.handle(EnumeratorsSaved(1, {"op": b"x"}), driver.now)
+    assert [order.id for order in triggered(out)] == [1]
+    (publish,) = of(PublishCheckpoint, driver.ack(1))
+    assert publish.enumerators == {"op": b"x"}
+
+
+def test_checkpoint_is_published_when_all_subtasks_have_acknowledged() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    assert of(PublishCheckpoint, driver.ack(1, (1, 1), (0, 0))) == []
+    (publish,) = of(PublishCheckpoint, driver.ack(1, (1, 0)))
+    assert [(a.vertex, a.subtask) for a in publish.acknowledgements] == list(SUBTASKS)
+    assert sent(CheckpointCompleted, driver.instructions) == [], "not before it is durable"
+
+
+def test_all_tasks_hear_of_a_complete_checkpoint() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.ack(1)
+    assert driver.publish(1)[:2] == [SendToTasks(TASKS, CheckpointCompleted(1)), SubsumeOlder()]
+
+
+def test_next_one_begins_an_interval_after_the_last_began() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.now += 4
+    assert SetTimer(1, Timer.CHECKPOINT, 6.0) in driver.complete(1)
+    assert [order.id for order in triggered(driver.after(6.0))] == [2]
+
+
+def test_one_that_takes_longer_than_the_interval_is_followed_at_once() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    assert triggered(driver.after(30.0)) == [], "one at a time"
+    assert [order.id for order in triggered(driver.complete(1))] == [2]
+
+
+def test_several_may_be_under_way_at_once() -> None:
+    driver = Driver(max_concurrent=2)
+    assert [order.id for order in triggered(driver.after(10.0))] == [1]
+    assert [order.id for order in triggered(driver.after(10.0))] == [2]
+    assert triggered(driver.after(10.0)) == []
+
+
+def test_pause_counts_from_the_end_of_the_last_one_and_means_one_at_a_time() -> None:
+    driver = Driver(min_pause=7.0, max_concurrent=5)
+    driver.after(10.0)
+    assert triggered(driver.after(10.0)) == []
+    assert SetTimer(1, Timer.CHECKPOINT, 7.0) in driver.complete(1)
+    assert triggered(driver.after(6.9)) == []
+    assert [order.id for order in triggered(driver.after(0.1))] == [2]
+
+
+def test_pause_also_follows_a_failed_one() -> None:
+    driver = Driver(min_pause=7.0, tolerable_failures=3)
+    driver.after(10.0)
+    driver.now += 9
+    driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    assert triggered(driver.after(6.9)) == []
+    assert len(triggered(driver.after(0.1))) == 1
+
+
+def test_newer_complete_checkpoint_supersedes_an_older_one() -> None:
+    driver = Driver(max_concurrent=2)
+    driver.after(10.0)
+    driver.after(10.0)
+    driver.ack(1, (0, 0))
+    out = driver.complete(2)
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    (discard,) = of(DiscardSnapshots, out)
+    assert (discard.order.id, len(discard.acknowledgements)) == (1, 1)
+    assert driver.machine.statistics.failed == 0
+    assert driver.machine.statistics.superseded == 1
+
+
+def test_checkpoints_are_full_unless_incremental_ones_are_wanted() -> None:
+    assert triggered(Driver().after(10.0))[0].full
+    assert not triggered(Driver(incremental=True).after(10.0))[0].full
+
+
+def test_incremental_checkpoints_keep_what_a_slow_subtask_may_build_on() -> None:
+    driver = Driver(incremental=True)
+    found = []
+    for number in (1, 2, 3):
+        driver.after(10.0)
+        found += of(SubsumeOlder, driver.complete(number))
+    assert found == [SubsumeOlder(1), SubsumeOlder(1), SubsumeOlder(2)]
+
+
+def test_first_checkpoint_after_a_savepoint_is_full() -> None:
+    driver = Driver(running=False, incremental=True)
+    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/elsewhere"))))
+    assert triggered(driver.after(10.0))[0].full
+    driver.complete(1)
+    assert not triggered(driver.after(10.0))[0].full
+
+
+def test_checkpoint_after_one_of_the_same_job_may_be_a_delta() -> None:
+    driver = Driver(running=False, incremental=True)
+    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/ckpt/job"))))
+    assert not triggered(driver.after(10.0))[0].full
+
+
+# Failures.
+
+
+def test_declined_checkpoint_is_aborted_and_its_files_go() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1, (0, 0))
+    out = driver.on(SnapshotDeclined(1, 1, 1, "disk full"))
+    assert out[0] == SendToTasks(TASKS, CheckpointAborted(1))
+    assert [a.vertex for a in of(DiscardSnapshots, out)[0].acknowledgements] == [0]
+    assert driver.machine.statistics.last_failure == "Count (2/2) declined: disk full"
+
+
+def test_late_acknowledgement_of_a_given_up_checkpoint_is_discarded() -> None:
+    driver = Driver(tolerable_failures=1)
+    (order,) = triggered(driver.after(10.0))
+    driver.on(SnapshotDeclined(1, 1, 1, "no"))
+    late = SnapshotAcknowledged(1, 1, 0, ())
+    assert driver.on(late) == [DiscardSnapshots(order, (late,))]
+
+
+def test_acknowledgements_of_unknown_and_of_complete_checkpoints_change_nothing() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.complete(1)
+    assert driver.ack(1, (0, 0)) == []
+    assert driver.ack(77, (0, 0)) == []
+    assert driver.ack(1, (5, 5)) == []
+
+
+def test_second_acknowledgement_of_a_subtask_does_not_count_for_another() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    assert of(PublishCheckpoint, driver.ack(1, (0, 0), (0, 0), (1, 0), (1, 0))) == []
+
+
+def test_checkpoint_that_takes_too_long_is_given_up() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1, (0, 0))
+    assert sent(CheckpointAborted, driver.after(59.9)) == []
+    assert sent(CheckpointAborted, driver.after(0.1)) == [CheckpointAborted(1)]
+    assert driver.machine.statistics.last_failure == (
+        "not complete after 60 s: 2 of 3 subtasks have not acknowledged it, the first is Count (1/2)"
+    )
+
+
+def test_checkpoint_that_is_being_published_is_not_given_up() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.ack(1)
+    assert sent(CheckpointAborted, driver.after(1000.0)) == []
+    assert sent(CheckpointCompleted, driver.publish(1)) == [CheckpointCompleted(1)]
+
+
+def test_failed_publication_is_a_failed_checkpoint() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1)
+    out = driver.on(CheckpointNotPublished(1, StorageError("full")))
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert len(of(DiscardSnapshots, out)[0].acknowledgements) == 3
+
+
+def test_enumerator_that_cannot_be_saved_fails_the_checkpoint() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.now += 10
+    driver.machine.handle(TimerElapsed(1, Timer.CHECKPOINT), driver.now)
+    out = driver.on(EnumeratorsFailed(1, ValueError("boom")))
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert triggered(out) == []
+
+
+def test_too_many_failures_in_a_row_fail_the_attempt() -> None:
+    driver = Driver(tolerable_failures=1)
+    for number in (1, 2):
+        driver.after(10.0)
+        out = driver.on(SnapshotDeclined(number, 0, 0, "no"))
+    (failure,) = of(FailAttempt, out)
+    assert isinstance(failure.error, CheckpointError)
+    assert "checkpoint 2 failed: Source (1/1) declined: no; that makes 2 failed checkpoints in a row" in str(
+        failure.error
+    )
+    assert not failure.rewind
+    assert triggered(driver.after(100.0)) == [], "nothing begins until the next attempt runs"
+
+
+def test_a_complete_checkpoint_forgives_earlier_failures() -> None:
+    driver = Driver(tolerable_failures=1)
+    for number in (1, 2, 3):
+        driver.after(10.0)
+        if number == 2:
+            driver.complete(number)
+        else:
+            assert of(FailAttempt, driver.on(SnapshotDeclined(number, 0, 0, "no"))) == []
+
+
+def test_driver_that_was_replaced_ends_its_job() -> None:
+    driver = Driver(tolerable_failures=100)
+    driver.after(10.0)
+    driver.ack(1)
+    taken_over = JobTakenOverError("another driver")
+    assert of(FailJob, driver.on(CheckpointNotPublished(1, taken_over, fenced=True))) == [FailJob(taken_over)]
+
+
+# Attempts.
+
+
+def test_failed_attempt_drops_what_is_not_being_published() -> None:
+    driver = Driver(max_concurrent=2)
+    driver.after(10.0)
+    driver.after(10.0)
+    driver.ack(1)
+    driver.ack(2, (0, 0))
+    out = driver.on(AttemptOver(RuntimeError("x")))
+    assert [discard.order.id for discard in of(DiscardSnapshots, out)] == [2]
+    assert of(SendToTasks, out) == [], "its tasks are ending anyway"
+
+
+def test_checkpoint_published_after_its_attempt_is_complete_but_nobody_is_told() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.ack(1)
+    driver.on(AttemptOver(RuntimeError("x")))
+    out = driver.publish(1)
+    assert of(SendToTasks, out) == []
+    assert driver.machine.has_completed
+    assert driver.machine.statistics.completed == 1
+
+
+def test_ids_go_on_in_the_next_attempt() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.on(AttemptOver(RuntimeError("x")))
+    driver.on(AttemptRunning(2))
+    assert [order.id for order in triggered(driver.after(10.0))] == [2]
+
+
+def test_ids_go_on_in_the_next_driver() -> None:
+    assert [order.id for order in triggered(Driver(next_id=42).after(10.0))] == [42]
+
+
+def test_ended_subtasks_of_an_earlier_attempt_do_not_count() -> None:
+    driver = Driver()
+    driver.on(SubtaskEnded(0, 0))
+    driver.on(AttemptOver(RuntimeError("x")))
+    driver.on(AttemptStarting())
+    driver.on(AttemptRunning(2))
+    driver.on(SubtaskEnded(1, 0))
+    assert triggered(driver.on(SubtaskEnded(1, 1))) == []
+    assert [order.kind for order in triggered(driver.on(SubtaskEnded(0, 0)))] == [CheckpointKind.FINAL]
+
+
+# The end of the input.
+
+
+def test_subtasks_may_end_before_all_tasks_run() -> None:
+    driver = Driver(running=False)
+    driver.on(AttemptStarting())
+    assert driver.end_all() == []
+    assert [order.kind for order in triggered(driver.on(AttemptRunning(1)))] == [CheckpointKind.FINAL]
+
+
+def test_final_checkpoint_begins_when_the_last_subtask_has_ended() -> None:
+    driver = Driver()
+    driver.on(SubtaskEnded(0, 0))
+    driver.on(SubtaskEnded(1, 0))
+    (order,) = triggered(driver.on(SubtaskEnded(1, 1)))
+    assert order.kind is CheckpointKind.FINAL
+    assert sent(CheckpointCompleted, driver.complete(order.id)) == [CheckpointCompleted(1, final=True)]
+    assert triggered(driver.after(1000.0)) == []
+
+
+def test_final_checkpoint_takes_the_place_of_a_periodic_one() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    out = driver.end_all()
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert [order.id for order in triggered(out)] == [2]
+
+
+def test_final_checkpoint_waits_for_a_savepoint_under_way() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(1))
+    assert triggered(driver.end_all()) == []
+    assert [order.kind for order in triggered(driver.complete(1))] == [CheckpointKind.FINAL]
+
+
+def test_failed_final_checkpoint_is_repeated_after_a_while() -> None:
+    driver = Driver(tolerable_failures=5)
+    driver.end_all()
+    out = driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    assert triggered(out) == []
+    assert SetTimer(1, Timer.CHECKPOINT, 1.0) in out
+    assert [order.kind for order in triggered(driver.after(1.0))] == [CheckpointKind.FINAL]
+
+
+def test_final_checkpoint_that_keeps_failing_fails_the_attempt() -> None:
+    driver = Driver(tolerable_failures=0)
+    driver.end_all()
+    assert len(of(FailAttempt, driver.on(SnapshotDeclined(1, 0, 0, "no")))) == 1
+
+
+# Savepoints.
+
+
+def test_savepoint_goes_to_a_directory_of_its_own_and_ignores_all_limits() -> None:
+    driver = Driver(min_pause=100.0)
+    driver.after(100.0)
+    (order,) = triggered(driver.on(SavepointRequested(5, "/mine")))
+    assert order.kind is CheckpointKind.SAVEPOINT
+    assert order.root.startswith(f"/mine/savepoint-{JOB[:6]}-")
+    assert order.directory == ""
+    assert order.wants_full
+
+
+def test_savepoint_is_answered_with_its_path_and_sinks_commit() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(5))
+    driver.ack(1)
+    out = driver.on(CheckpointPublished(1, "/sp/savepoint-x"))
+    assert answers(out) == [AnswerSavepoint(5, "/sp/savepoint-x")]
+    assert sent(CheckpointCompleted, out) == [CheckpointCompleted(1)]
+    assert of(SubsumeOlder, out) == []
+
+
+def test_savepoint_does_not_count_as_one_of_the_concurrent_checkpoints() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(5))
+    assert [order.kind for order in triggered(driver.after(10.0))] == [CheckpointKind.CHECKPOINT]
+
+
+def test_failed_savepoint_is_answered_and_does_not_count_as_a_failed_checkpoint() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(5))
+    out = driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    assert str(answers(out)[0].error) == "no savepoint of job 'job': Source (1/1) declined: no"
+    assert of(FailAttempt, out) == []
+
+
+def test_complete_checkpoint_does_not_supersede_an_older_savepoint() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(5))
+    driver.after(10.0)
+    assert sent(CheckpointAborted, driver.complete(2)) == []
+    assert answers(driver.complete(1))[0].path is not None
+
+
+@pytest.mark.parametrize("request_of", [SavepointRequested, StopWithSavepointRequested])
+def test_savepoint_of_a_job_that_is_not_running_is_refused(request_of: Any) -> None:
+    out = Driver(running=False).on(request_of(1))
+    assert "not all tasks of the job are running" in str(answers(out)[0].error)
+
+
+def test_savepoint_without_a_directory_is_refused() -> None:
+    out = Driver(savepoint_directory=None).on(SavepointRequested(1))
+    assert "set 'execution.checkpointing.savepoint-dir'" in str(answers(out)[0].error)
+
+
+def test_savepoint_of_a_failing_attempt_is_answered_with_the_reason() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(1))
+    out = driver.on(AttemptOver(RuntimeError("boom")))
+    assert "the job did not get that far: boom" in str(answers(out)[0].error)
+
+
+# Stopping with a savepoint.
+
+
+def test_stop_gives_up_periodic_checkpoints_and_takes_a_savepoint() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    out = driver.on(StopWithSavepointRequested(1))
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert [(order.id, order.kind) for order in triggered(out)] == [(2, CheckpointKind.STOP)]
+    assert triggered(driver.after(50.0)) == [], "no checkpoint may slip in between"
+
+
+def test_stop_is_answered_when_the_job_is_over() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1))
+    driver.ack(1)
+    out = driver.on(CheckpointPublished(1, "/sp/x"))
+    assert sent(CheckpointCompleted, out) == [CheckpointCompleted(1, final=True)]
+    assert answers(out) == []
+    assert driver.on(JobOver(JobStatus.FINISHED)) == [AnswerSavepoint(1, "/sp/x"), CleanUp(keep=False)]
+
+
+def test_stop_waits_for_what_can_no_longer_be_given_up() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(7))
+    driver.after(10.0)
+    driver.ack(2)
+    assert triggered(driver.on(StopWithSavepointRequested(8))) == []
+    assert triggered(driver.publish(2)) == []
+    assert [order.kind for order in triggered(driver.complete(1))] == [CheckpointKind.STOP]
+
+
+def test_failed_stop_lets_the_job_go_on() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1))
+    out = driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert answers(out)[0].error is not None
+    assert of(FailAttempt, out) == []
+    assert [order.kind for order in triggered(driver.after(10.0))] == [CheckpointKind.CHECKPOINT]
+
+
+def test_second_wish_while_stopping_is_refused() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1))
+    for request in (SavepointRequested(2), StopWithSavepointRequested(3)):
+        assert "is being stopped with another savepoint" in str(answers(driver.on(request))[0].error)
+
+
+def test_draining_ends_the_sources_and_then_takes_the_savepoint() -> None:
+    driver = Driver()
+    out = driver.on(StopWithSavepointRequested(1, drain=True))
+    assert of(SendToTasks, out) == [SendToTasks(SOURCE, StopSources())]
+    assert triggered(driver.after(50.0)) == []
+    (order,) = triggered(driver.end_all())
+    assert order.kind is CheckpointKind.FINAL_SAVEPOINT
+    assert sent(CheckpointCompleted, driver.complete(1)) == [CheckpointCompleted(1, final=True)]
+
+
+def test_failed_savepoint_after_draining_takes_the_job_back() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1, drain=True))
+    driver.end_all()
+    out = driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    (failure,) = of(FailAttempt, out)
+    assert failure.rewind
+    assert answers(out)[0].error is not None
+    assert triggered(driver.after(100.0)) == []
+
+
+def test_stopping_a_job_whose_input_has_ended_makes_its_last_checkpoint_a_savepoint() -> None:
+    driver = Driver()
+    driver.end_all()
+    out = driver.on(StopWithSavepointRequested(1))
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert [order.kind for order in triggered(out)] == [CheckpointKind.FINAL_SAVEPOINT]
+    out = driver.on(SnapshotDeclined(2, 0, 0, "no"))
+    assert of(FailAttempt, out) == [], "nobody has ended its sources before their time"
+    assert [order.kind for order in triggered(out)] == [CheckpointKind.FINAL]
+
+
+def test_stop_of_a_job_that_ends_by_itself_is_refused() -> None:
+    driver = Driver()
+    driver.end_all()
+    driver.ack(1)
+    assert "the job is ending" in str(answers(driver.on(StopWithSavepointRequested(1)))[0].error)
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_failure_while_stopping_is_answered_once_and_forgotten(drain: bool) -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1, drain=drain))
+    assert len(answers(driver.on(AttemptOver(RuntimeError("boom"))))) == 1
+    driver.on(AttemptRunning(2))
+    assert [order.kind for order in triggered(driver.after(10.0))] == [CheckpointKind.CHECKPOINT]
+
+
+def test_failure_after_the_savepoint_names_the_savepoint() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1))
+    driver.ack(1)
+    driver.on(CheckpointPublished(1, "/sp/x"))
+    (answer,) = answers(driver.on(AttemptOver(RuntimeError("boom"))))
+    assert "savepoint /sp/x is complete, but the job failed before it had ended: boom" in str(answer.error)
+
+
+def test_savepoint_published_after_the_failure_is_answered_then() -> None:
+    driver = Driver()
+    driver.on(StopWithSavepointRequested(1))
+    driver.ack(1)
+    assert answers(driver.on(AttemptOver(RuntimeError("boom")))) == []
+    (answer,) = answers(driver.on(CheckpointPublished(1, "/sp/x")))
+    assert "savepoint /sp/x is complete, but the job had failed before" in str(answer.error)
+
+
+# The end of the job.
+
+
+@pytest.mark.parametrize(
+    ("status", "retention", "keep"),
+    [
+        (JobStatus.FINISHED, Retention.RETAIN_ON_CANCELLATION, False),
+        (JobStatus.FINISHED, Retention.NO_EXTERNALIZED_CHECKPOINTS, False),
+        (JobStatus.CANCELED, Retention.NO_EXTERNALIZED_CHECKPOINTS, False),
+        (JobStatus.CANCELED, Retention.DELETE_ON_CANCELLATION, False),
+        (JobStatus.CANCELED, Retention.RETAIN_ON_CANCELLATION, True),
+        (JobStatus.FAILED, Retention.NO_EXTERNALIZED_CHECKPOINTS, True),
+        (JobStatus.FAILED, Retention.DELETE_ON_CANCELLATION, True),
+    ],
+)
+def test_what_stays_when_the_job_is_over(status: JobStatus, retention: Retention, keep: bool) -> None:
+    driver = Driver(retention=retention)
+    driver.after(10.0)
+    driver.complete(1)
+    assert driver.on(JobOver(status)) == [CleanUp(keep)]
+
+
+def test_failed_job_without_any_checkpoint_leaves_nothing_behind() -> None:
+    assert Driver(running=False).on(JobOver(JobStatus.FAILED)) == [CleanUp(keep=False)]
+
+
+def test_wishes_that_are_open_when_the_job_is_over_are_answered() -> None:
+    driver = Driver()
+    driver.on(SavepointRequested(1))
+    driver.ack(1)
+    (answer,) = answers(driver.on(JobOver(JobStatus.CANCELED)))
+    assert "the job is over: CANCELED" in str(answer.error)
+
+
+# Statistics.
+
+
+def test_statistics_tell_size_and_times_of_the_slowest_subtask() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.ack(1, (0, 0), bytes_written=100, alignment_ms=1.0, pause_ms=5.0)
+    driver.ack(1, (1, 0), bytes_written=20, alignment_ms=7.0, pause_ms=2.0)
+    driver.ack(1, (1, 1))
+    driver.now += 0.25
+    assert driver.machine.statistics.in_progress == 1
+    driver.publish(1)
+    newest = driver.machine.statistics.newest
+    assert newest is not None
+    assert (newest.id, newest.path, newest.began) == (1, "/ckpt/job/chk-1", 1_010_000)
+    assert newest.duration_ms == pytest.approx(250.0)
+    assert (newest.bytes_written, newest.alignment_ms, newest.pause_ms) == (120, 7.0, 5.0)
+    assert driver.machine.statistics.in_progress == 0
+
+
+def test_statistics_remember_where_the_job_went_on() -> None:
+    driver = Driver(running=False)
+    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/x"))))
+    assert driver.machine.statistics.restored == 9

@@ -1,0 +1,332 @@
+"""What a job starts from, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from numbered_source import SINK_ID, SOURCE_ID, enumerated_plan
+
+from firesteel.checkpoint.matching import ProgramOperator
+from firesteel.common.configuration import Configuration
+from firesteel.common.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    InvalidOptionError,
+    JobTakenOverError,
+    NoSuchSnapshotError,
+    StateError,
+    StorageError,
+)
+from firesteel.jobmaster.events import CheckpointNotPublished, CheckpointPublished
+from firesteel.jobmaster.instructions import CleanUp, PublishCheckpoint
+from firesteel.jobmaster.preparation import Preparation, prepare
+from firesteel.jobmaster.restart_policy import ExponentialDelay
+from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.messages import SnapshotAcknowledged
+from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, OperatorHandle, Segment
+
+ID = "ef" * 16
+STATE = Segment("", 0, 5, 1, 0, b"bytes")
+
+
+def program(plan: JobPlan, given: bool = False) -> list[ProgramOperator]:
+    return [
+        ProgramOperator(
+            operator.id,
+            operator.name,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            max_parallelism_is_given=given,
+        )
+        for vertex in plan.vertices
+        for operator in vertex.operators
+    ]
+
+
+def prepared(plan: JobPlan | None = None, given: bool = False, **options: str) -> Preparation:
+    plan = plan or enumerated_plan()
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    return prepare(plan, program(plan, given), Configuration.from_dict(named))
+
+
+def in_directory(
+    directory: Path, plan: JobPlan | None = None, given: bool = False, **options: str
+) -> Preparation:
+    return prepared(
+        plan,
+        given,
+        execution__checkpointing__interval="1 s",
+        execution__checkpointing__dir=str(directory),
+        **options,
+    )
+
+
+def published(
+    preparation: Preparation, number: int, savepoint: str = ""
+) -> CheckpointPublished | CheckpointNotPublished:
+    """A checkpoint with keyed state in the sink and an enumerator's state."""
+    order = CheckpointOrder(number, 0, root=preparation.beginning.root, directory=f"chk-{number}")
+    if savepoint:
+        order = CheckpointOrder(number, 0, CheckpointKind.SAVEPOINT, root=savepoint)
+    handle = OperatorHandle(SINK_ID, 0, keyed=(STATE,))
+    acknowledgements = (SnapshotAcknowledged(number, 1, 0, (handle,)),)
+    assert preparation.store is not None
+    event = preparation.store.perform(PublishCheckpoint(order, acknowledgements, {SOURCE_ID: b"splits"}))
+    assert isinstance(event, (CheckpointPublished, CheckpointNotPublished))
+    return event
+
+
+# Settings.
+
+
+def test_job_without_an_interval_takes_no_checkpoints() -> None:
+    found = prepared(execution__checkpointing__dir="/nowhere")
+    assert found.settings.checkpoints is None
+    assert found.store is None
+    assert found.beginning.point is None
+
+
+def test_batch_job_takes_no_checkpoints(tmp_path: Path) -> None:
+    found = in_directory(tmp_path, enumerated_plan(mode=RuntimeMode.BATCH))
+    assert found.settings.checkpoints is None
+
+
+def test_settings_are_read_from_the_options(tmp_path: Path) -> None:
+    found = in_directory(
+        tmp_path,
+        execution__checkpointing__timeout="3 s",
+        execution__checkpointing__min_pause="4 s",
+        execution__checkpointing__max_concurrent_checkpoints="5",
+        execution__checkpointing__tolerable_failed_checkpoints="6",
+        execution__checkpointing__num_retained="7",
+        execution__checkpointing__incremental="true",
+        execution__checkpointing__savepoint_dir="relative",
+    ).settings
+    checkpoints = found.checkpoints
+    assert checkpoints is not None
+    assert (checkpoints.interval, checkpoints.timeout, checkpoints.min_pause) == (1.0, 3.0, 4.0)
+    assert (checkpoints.max_concurrent, checkpoints.concurrent) == (5, 1)
+    assert (checkpoints.tolerable_failures, checkpoints.num_retained, checkpoints.incremental) == (6, 7, True)
+    assert checkpoints.directory == str(tmp_path)
+    assert checkpoints.savepoint_directory == str(Path("relative").absolute())
+    assert isinstance(found.policy, ExponentialDelay)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("execution.checkpointing.interval", "5 ms"),
+        ("execution.checkpointing.timeout", "1 ms"),
+        ("execution.checkpointing.max-concurrent-checkpoints", "0"),
+        ("execution.checkpointing.num-retained", "0"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", "-1"),
+        ("execution.checkpointing.storage", "tape"),
+        ("pipeline.job-id", "short"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(key: str, value: str) -> None:
+    options = {"execution.checkpointing.interval": "1 s", key: value}
+    plan = enumerated_plan()
+    with pytest.raises(InvalidOptionError, match=f"option '{key}'"):
+        prepare(plan, program(plan), Configuration.from_dict(options))
+
+
+def test_file_system_storage_needs_a_directory() -> None:
+    with pytest.raises(InvalidOptionError, match=r"set 'execution\.checkpointing\.dir'"):
+        prepared(execution__checkpointing__interval="1 s", execution__checkpointing__storage="filesystem")
+
+
+def test_memory_of_the_master_serves_without_a_directory(tmp_path: Path) -> None:
+    found = prepared(execution__checkpointing__interval="1 s")
+    assert found.beginning.root == ""
+    assert found.store is not None
+    explicit = in_directory(tmp_path, execution__checkpointing__storage="jobmanager")
+    assert explicit.beginning.root == ""
+
+
+def test_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a directory")
+    with pytest.raises(StorageError, match="the checkpoint directory .* cannot be written"):
+        in_directory(file)
+
+
+def test_checkpoints_of_a_job_are_in_a_directory_of_its_id(tmp_path: Path) -> None:
+    found = in_directory(tmp_path, pipeline__job_id=ID)
+    assert found.beginning.root == str(tmp_path / ID)
+
+
+# A savepoint or checkpoint by its path.
+
+
+def test_job_starts_from_a_savepoint(tmp_path: Path) -> None:
+    path = str(tmp_path / "savepoint")
+    published(in_directory(tmp_path / "c"), 41, path)
+    found = in_directory(tmp_path / "other", execution__state_recovery__path=path)
+    point = found.beginning.point
+    assert point is not None
+    assert (point.checkpoint_id, point.path, point.enumerators) == (41, path, {SOURCE_ID: b"splits"})
+    assert found.beginning.next_checkpoint == 42
+
+
+def test_job_without_checkpoints_starts_from_a_savepoint_too(tmp_path: Path) -> None:
+    path = str(tmp_path / "savepoint")
+    published(in_directory(tmp_path / "c"), 41, path)
+    found = prepared(execution__savepoint__path=path)
+    assert found.beginning.point is not None
+    assert found.settings.checkpoints is None
+
+
+def test_job_starts_from_a_retained_checkpoint(tmp_path: Path) -> None:
+    published(in_directory(tmp_path, pipeline__job_id=ID), 3)
+    found = in_directory(tmp_path, execution__state_recovery__path=str(tmp_path / ID / "chk-3"))
+    assert found.beginning.point is not None
+    assert found.beginning.point.restore.root == str(tmp_path / ID)
+
+
+def test_path_without_a_savepoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchSnapshotError, match="there is no checkpoint or savepoint at"):
+        prepared(execution__state_recovery__path=str(tmp_path / "nothing"))
+
+
+def test_damaged_savepoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "savepoint"
+    published(in_directory(tmp_path / "c"), 1, str(path))
+    (path / "_metadata").write_bytes(b"firesteel manifest 1")
+    with pytest.raises(CorruptStateError):
+        prepared(execution__state_recovery__path=str(path))
+
+
+def test_savepoint_of_another_program_is_refused_unless_state_may_be_dropped(tmp_path: Path) -> None:
+    path = str(tmp_path / "savepoint")
+    published(in_directory(tmp_path / "c"), 1, path)
+    plan = enumerated_plan()
+    other_sink = replace(plan.vertices[1].operators[0], id="another")
+    other = replace(plan, vertices=(plan.vertices[0], replace(plan.vertices[1], operators=(other_sink,))))
+    with pytest.raises(IncompatibleStateError, match="operator 'Print'"):
+        prepared(other, execution__state_recovery__path=path)
+    found = prepared(
+        other, execution__state_recovery__path=path, execution__state_recovery__ignore_unclaimed_state="true"
+    )
+    assert found.beginning.point is not None
+    assert set(found.beginning.point.restore.operators) == {SOURCE_ID}
+
+
+def with_key_groups(number: int) -> JobPlan:
+    plan = enumerated_plan()
+    return replace(plan, vertices=(plan.vertices[0], replace(plan.vertices[1], max_parallelism=number)))
+
+
+def test_number_of_key_groups_is_taken_over_unless_the_program_names_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "savepoint")
+    published(in_directory(tmp_path / "c", with_key_groups(64)), 1, path)
+    found = prepared(execution__state_recovery__path=path)
+    assert [vertex.max_parallelism for vertex in found.plan.vertices] == [128, 64]
+    with pytest.raises(IncompatibleStateError, match=r"set_max_parallelism\(64\)"):
+        prepared(given=True, execution__state_recovery__path=path)
+
+
+def test_batch_job_cannot_start_from_a_savepoint() -> None:
+    with pytest.raises(InvalidOptionError, match="BATCH mode"):
+        prepared(enumerated_plan(mode=RuntimeMode.BATCH), execution__state_recovery__path="/x")
+
+
+# Going on after the death of a driver.
+
+
+def resumed(directory: Path, **options: str) -> Preparation:
+    return in_directory(directory, execution__checkpointing__resume="true", **options)
+
+
+def test_driver_goes_on_where_the_one_with_the_same_job_name_was(tmp_path: Path) -> None:
+    first = in_directory(tmp_path)
+    published(first, 1)
+    second = resumed(tmp_path)
+    assert second.beginning.job_id == first.beginning.job_id
+    assert second.beginning.root == first.beginning.root
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == 1
+    assert second.beginning.first_attempt > first.beginning.first_attempt
+
+
+def test_living_driver_that_was_replaced_completes_nothing(tmp_path: Path) -> None:
+    first = in_directory(tmp_path)
+    resumed(tmp_path)
+    event = published(first, 1)
+    assert isinstance(event, CheckpointNotPublished)
+    assert isinstance(event.error, JobTakenOverError)
+
+
+def test_driver_without_predecessor_begins_anew(tmp_path: Path) -> None:
+    assert resumed(tmp_path).beginning.point is None
+
+
+def test_driver_begins_with_the_savepoint_if_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    path = str(tmp_path / "savepoint")
+    published(in_directory(tmp_path / "c"), 9, path)
+    first = resumed(tmp_path / "new", execution__state_recovery__path=path)
+    assert first.beginning.point is not None
+    assert first.beginning.point.path == path
+    published(first, 10)
+    second = resumed(tmp_path / "new", execution__state_recovery__path=path)
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == 10
+
+
+def test_driver_goes_on_by_job_id(tmp_path: Path) -> None:
+    published(in_directory(tmp_path, pipeline__job_id=ID), 1)
+    published(in_directory(tmp_path), 7)  # another one of the same name
+    found = resumed(tmp_path, pipeline__job_id=ID)
+    assert found.beginning.point is not None
+    assert found.beginning.point.checkpoint_id == 1
+
+
+def test_several_jobs_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
+    published(in_directory(tmp_path), 1)
+    published(in_directory(tmp_path), 2)
+    with pytest.raises(StateError, match="several jobs named 'job'"):
+        resumed(tmp_path)
+
+
+def test_directory_of_a_finished_job_is_no_predecessor(tmp_path: Path) -> None:
+    first = in_directory(tmp_path)
+    published(first, 1)
+    assert first.store is not None
+    first.store.perform(CleanUp(keep=False))
+    assert resumed(tmp_path).beginning.point is None
+
+
+def test_job_id_that_was_used_is_refused_without_resuming(tmp_path: Path) -> None:
+    published(in_directory(tmp_path, pipeline__job_id=ID), 1)
+    with pytest.raises(StateError, match=f"job {ID} has checkpoints below"):
+        in_directory(tmp_path, pipeline__job_id=ID)
+
+
+def test_program_that_does_not_fit_leaves_the_job_alone(tmp_path: Path) -> None:
+    first = in_directory(tmp_path, with_key_groups(64))
+    published(first, 1)
+    plan = enumerated_plan()
+    with pytest.raises(IncompatibleStateError):
+        prepare(
+            plan,
+            program(plan, given=True),
+            Configuration.from_dict(
+                {
+                    "execution.checkpointing.interval": "1 s",
+                    "execution.checkpointing.dir": str(tmp_path),
+                    "execution.checkpointing.resume": "true",
+                }
+            ),
+        )
+    assert isinstance(published(first, 2), CheckpointPublished), "the old driver is still in office"
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"execution__checkpointing__interval": "1 s"}], ids=["no interval", "no directory"]
+)
+def test_resuming_needs_checkpoints_that_outlive_the_driver(options: dict[str, str]) -> None:
+    with pytest.raises(InvalidOptionError, match=r"option 'execution\.checkpointing\.resume'"):
+        prepared(execution__checkpointing__resume="true", **options)
