@@ -14,10 +14,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from firesteel.checkpoint.matching import ProgramOperator
+from firesteel.checkpoint.state_pickle import collect_program_classes
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.options import EXECUTOR, MAX_PARALLELISM
@@ -76,6 +77,7 @@ def submit(graph: StreamGraph, configuration: Configuration, job_name: str) -> M
 def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
     plan = compile_job(submission.graph, configuration, submission.job_name)
+    plan = replace(plan, program_classes=collect_program_classes())
     prepared = prepare(plan, _program(submission.graph, plan, configuration), configuration)
     executor = (submission.executor or _executor_factory(configuration))(configuration)
     observers = [*_observers, *_registration()]

@@ -265,6 +265,21 @@ STATE_BACKEND = _required(
     "hashmap: objects in memory; disk (also: rocksdb): larger than memory.",
     "state.backend",
 )
+STATE_DISK_CACHE_ENTRIES = _required(
+    "state.backend.disk.cache-entries",
+    INTEGER,
+    200_000,
+    "How many keys per operator and subtask the disk backend keeps in memory.",
+)
+STATE_MAX_DELTAS = _required(
+    "execution.checkpointing.incremental.max-deltas",
+    INTEGER,
+    16,
+    "How many incremental checkpoints may follow a full one.",
+)
+TMP_DIRS = _optional(
+    "io.tmp.dirs", STRING, "Local directories for state on disk, separated by commas; unset: the system's."
+)
 STATE_CHANGELOG = _optional(
     "state.changelog.enabled",
     BOOLEAN,

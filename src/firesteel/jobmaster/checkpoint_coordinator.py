@@ -402,6 +402,7 @@ class CheckpointCoordinator:
             int(self._now * 1000),
             kind,
             full=not self._settings.incremental or self._needs_full,
+            completed=max(self._completed, default=0),
             **self._place(checkpoint_id, kind, directory),
         )
         self._collecting[checkpoint_id] = _Checkpoint(order, self._attempt, self._now, request)
@@ -421,25 +422,28 @@ class CheckpointCoordinator:
             self._send(TriggerCheckpoint(checkpoint.order), self._source_tasks)
 
     def _on_savepoint(self, request: int, directory: str | None) -> None:
-        chosen = self._accepted(request, directory)
+        chosen = self._accepted(request, directory, (*self._collecting.values(), *self._publishing.values()))
         if chosen:
             self._begin(CheckpointKind.SAVEPOINT, request, chosen)
 
     def _on_stop(self, request: int, directory: str | None, drain: bool) -> None:
-        chosen = self._accepted(request, directory)
+        # A FINAL checkpoint that can still be given up is taken as a savepoint instead.
+        chosen = self._accepted(request, directory, tuple(self._publishing.values()))
         if chosen:
             self._stop = _Stop(request, chosen, drain)
             self._supersede(CheckpointKind.CHECKPOINT, CheckpointKind.FINAL)
 
-    def _accepted(self, request: int, directory: str | None) -> str | None:
+    def _accepted(
+        self, request: int, directory: str | None, in_the_way: tuple[_Checkpoint, ...]
+    ) -> str | None:
         """The directory for a savepoint, when one can be taken now; the request is answered when not."""
         chosen = directory or self._settings.savepoint_directory
         if not self._is_running:
             self._answer(request, None, "not all tasks of the job are running")
-        elif self._is_ending or any(p.kind.ends_job for p in self._publishing.values()):
-            self._answer(request, None, "the job is ending")
         elif self._stop is not None:
             self._answer(request, None, "the job is being stopped with another savepoint")
+        elif self._is_ending or any(checkpoint.kind.ends_job for checkpoint in in_the_way):
+            self._answer(request, None, "the job is ending")
         elif not chosen:
             self._answer(
                 request,

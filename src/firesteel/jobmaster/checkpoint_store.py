@@ -41,6 +41,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Attempts are numbered on from driver to driver, so that files of tasks that outlived their driver have other names.
 ATTEMPTS_PER_DRIVER = 1000
+#: How many checkpoints a driver may begin in a row without leaving a trace in storage.
+RESERVED_IDS = 1000
 
 
 class CheckpointStore:
@@ -170,14 +172,29 @@ class CheckpointStore:
 def beginning_of(checkpoints: JobCheckpoints, job_id: str, point: StartPoint | None) -> Beginning:
     """How a core goes on from ``point`` with a job that this driver has claimed."""
     first_unused = checkpoints.next_id()
+    if point is not None:
+        first_unused = max(first_unused, point.checkpoint_id + 1)
+    if checkpoints.root:
+        _reserve_ids(checkpoints, first_unused)
     return Beginning(
         job_id=job_id,
         root=checkpoints.root,
         point=point,
         completed=tuple(checkpoints.completed()),
-        next_checkpoint=first_unused if point is None else max(first_unused, point.checkpoint_id + 1),
+        next_checkpoint=first_unused,
         first_attempt=(checkpoints.epoch - 1) * ATTEMPTS_PER_DRIVER + 1,
     )
+
+
+def _reserve_ids(checkpoints: JobCheckpoints, first: int) -> None:
+    """Leave a trace of the numbers that this driver may use, so that the next one uses others.
+
+    No number may be used twice, even if nothing of its checkpoint is left: sinks and user code may name things outside
+    after it. The trace looks like a state file and goes as soon as newer checkpoints leave traces of their own.
+    """
+    trace = layout.state_file(layout.SHARED, 0, 0, 0, first + RESERVED_IDS - 1)
+    if not checkpoints.storage.exists(trace):
+        checkpoints.storage.publish(trace, b"")
 
 
 def start_point(point: RestorePoint) -> StartPoint:

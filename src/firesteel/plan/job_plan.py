@@ -81,6 +81,8 @@ class JobPlan:
     edges: tuple[EdgePlan, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     job_parameters: Mapping[str, str] = field(default_factory=dict)
+    #: Classes of the program that tasks cannot import: state refers to them by name. See `checkpoint.state_pickle`.
+    program_classes: bytes = field(default=b"", repr=False)
 
     @property
     def slots(self) -> int:

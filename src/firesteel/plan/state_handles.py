@@ -103,7 +103,11 @@ class CheckpointKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOrder:
-    """What the master wants: files go below ``directory`` of ``root``; both empty: state travels inline."""
+    """What the master wants: files go below ``directory`` of ``root``; both empty: state travels inline.
+
+    ``completed`` is the newest complete checkpoint when this one began: whoever has not heard of it yet learns it
+    here, so that a delta never builds on something older, which may be gone.
+    """
 
     id: int
     timestamp: int
@@ -111,6 +115,7 @@ class CheckpointOrder:
     root: str = ""
     directory: str = ""
     full: bool = False
+    completed: int = 0
 
     @property
     def wants_full(self) -> bool:

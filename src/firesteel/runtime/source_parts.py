@@ -7,7 +7,7 @@ a reader its splits, a function whatever state it has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cloudpickle
@@ -51,9 +51,7 @@ class ReaderPart:
         """Open the reader and give it the splits it begins with."""
         self._reader.open()
         if self._source.has_enumerator:
-            splits = self._own_states(context)
-            if splits:
-                self._reader.add_splits(splits)
+            self._add(self._own_states(context))
             self._messages.append(ReaderRegistered(self._id, self._subtask))
             return
         runtime = context.runtime
@@ -62,8 +60,12 @@ class ReaderPart:
             self._warn(context)
             return
         restored = self._own_states(context)
-        self._reader.add_splits(restored if list(self._begun.get()) else list(initial))
+        self._add(restored if list(self._begun.get()) else initial)
         self._reader.notify_no_more_splits()
+
+    def _add(self, splits: Sequence[Any]) -> None:
+        if splits:
+            self._reader.add_splits(list(splits))
 
     def _own_states(self, context: OperatorContext) -> list[Any]:
         states = context.operator_state

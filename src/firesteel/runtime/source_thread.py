@@ -162,6 +162,8 @@ class SourceFunctionReader(SourceReader):
 
     def hold(self) -> None:
         """Keep the function from collecting under the lock until `release`; raises what ended it meanwhile."""
+        if self._holds_lock:
+            return
         context = self._collected
         context.unlimited = True
         context.room.set()

@@ -22,6 +22,7 @@ import math
 import pickle
 from typing import Any
 
+from firesteel.checkpoint.state_pickle import load_program_classes
 from firesteel.common.errors import DataLossError
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import (
@@ -65,6 +66,7 @@ class StageTask:
     def __init__(
         self, plan: JobPlan, task: TaskId, services: TaskServices, *, checkpointing: bool = False
     ) -> None:
+        load_program_classes(plan.program_classes)
         self._plan = plan
         self._checkpointing = checkpointing and plan.mode is RuntimeMode.STREAMING
         self._released = False  # the job is over: a last checkpoint is complete

@@ -53,6 +53,7 @@ class SubtaskCheckpoints:
     def take(self, order: CheckpointOrder, clock: int, waited: float = 0.0) -> SubtaskSnapshot:
         """The snapshot of all operators, with the barrier sent on; ``waited``: seconds of alignment."""
         began = self._now()
+        self._build_on(order.completed)
         for link in self._links:
             link.prepare_barrier(order)
         for link in self._links:
@@ -81,16 +82,20 @@ class SubtaskCheckpoints:
 
     def confirm(self, checkpoint_id: int) -> None:
         """A checkpoint is durable: later deltas build on it, and operators commit what belongs to it."""
-        snapshot = self._unconfirmed.get(checkpoint_id)
-        if snapshot is not None and snapshot.handles is not None and not snapshot.order.kind.is_savepoint:
-            self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
-            for keyed in self._keyed:
-                keyed.confirm(checkpoint_id)
+        self._build_on(checkpoint_id)
         self._unconfirmed = {
             number: pending for number, pending in self._unconfirmed.items() if number > checkpoint_id
         }
         for link in self._links:
             link.notify_complete(checkpoint_id)
+
+    def _build_on(self, checkpoint_id: int) -> None:
+        """Let later deltas build on a checkpoint, when it is one of this attempt; savepoints are not ours."""
+        snapshot = self._unconfirmed.get(checkpoint_id)
+        if snapshot is not None and snapshot.handles is not None and not snapshot.order.kind.is_savepoint:
+            self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
+            for keyed in self._keyed:
+                keyed.confirm(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
         """A checkpoint was given up."""

@@ -19,6 +19,7 @@ import sys
 from typing import Any
 
 _ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
+_BUFFER_BYTES = 64 * 1024
 
 
 def _prefer_installed_pyspark() -> None:
@@ -37,8 +38,20 @@ def _prefer_installed_pyspark() -> None:
         sys.path_importer_cache.pop(path, None)
 
 
+def _use_large_buffers() -> None:
+    """Read and write whole messages at once.
+
+    Spark gives Python the buffer size of its own side, which is tiny so that every row leaves the JVM at once.
+    PySpark flushes what it writes by itself and reads what is there, so with a large buffer nothing waits longer,
+    and a message of a few hundred bytes takes one system call instead of a dozen. After each of them the reading
+    thread has to wait until the task's thread lets go of the interpreter.
+    """
+    os.environ["SPARK_BUFFER_SIZE"] = str(_BUFFER_BYTES)
+
+
 def _run() -> None:
     _prefer_installed_pyspark()
+    _use_large_buffers()
     daemon: Any = importlib.import_module("pyspark.daemon")
     for name in ("pyspark.worker", "firesteel.spark.task_shell"):
         importlib.import_module(name)

@@ -105,6 +105,7 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         self.asks_late = False
         self._clock = clock  # the task's, for time to live
         self._registry = StateRegistry(operator)
+        self._restored: set[TableId] = set()
         self._ttl_states: dict[TableId, TtlState] = {}
         self._states: dict[tuple[TableId, int], tuple[type, Any]] = {}
 
@@ -167,6 +168,7 @@ class HashMapBackend(TrackedState, KeyedStateStore):
                 raise CorruptStateError(f"a block of keyed state begins with {short_repr(unknown[:1])}")
 
     def _restore_entries(self, table_id: TableId, keys: list[Any], values: list[Any]) -> None:
+        self._restored.add(table_id)
         self._space(table_id).table(table_id.name).update(zip(keys, values, strict=True))
 
     def _remove_entries(self, table_id: TableId, keys: list[Any]) -> None:
@@ -205,9 +207,7 @@ class HashMapBackend(TrackedState, KeyedStateStore):
 
         Those of windows and triggers are not among them, because these ask when they need them.
         """
-        filled = [
-            table_id for table_id, table in self.tables() if table and not self._registry.is_claimed(table_id)
-        ]
+        filled = [table_id for table_id in self._restored if not self._registry.is_claimed(table_id)]
         tables = [*self._registry.unclaimed(), *filled]
         names = [i.name for i in tables if is_internal(i.name) or not (i.namespaced or self.asks_late)]
         return list(dict.fromkeys([*names, *self._waiting.names()]))
@@ -219,7 +219,8 @@ class HashMapBackend(TrackedState, KeyedStateStore):
                 table_id = TableId(name, space.namespaced)
                 if not self._registry.is_claimed(table_id):
                     self._registry.drop(table_id)
-                    space.tables.pop(name, None)
+                    self._restored.discard(table_id)
+                    space.drop(name)
             self._waiting.drop(name)
 
     def _space(self, table_id: TableId) -> KeySpace:
@@ -334,14 +335,10 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         migrates = checked(self._registry.operator, old, wanted, descriptor)
         convert = conversion(descriptor, old, migrates, to_millis(self._clock()))
         if old_id != table_id:
-            self._rename(old_id, table_id)
+            self._space(old_id).rename(old_id.name, table_id.name)
+            self._restored.discard(old_id)
         if convert is not None:
             self._convert(table_id, convert)
-
-    def _rename(self, old_id: TableId, new_id: TableId) -> None:
-        tables = self._space(old_id).tables
-        if old_id.name in tables:
-            tables[new_id.name] = tables.pop(old_id.name)
 
     def _convert(self, table_id: TableId, convert: Callable[[Any], Any]) -> None:
         table = self._space(table_id).table(table_id.name)

@@ -40,6 +40,15 @@ class KeySpace:
             table = self.tables[name] = {}
         return table
 
+    def rename(self, old: str, new: str) -> None:
+        """Give a table another name."""
+        if old in self.tables:
+            self.tables[new] = self.tables.pop(old)
+
+    def drop(self, name: str) -> None:
+        """Forget a table."""
+        self.tables.pop(name, None)
+
     def announce(self, keys: Any) -> None:
         """These keys are about to change: snapshots in progress save what they have, deltas take note."""
         for part in self.parts:

@@ -8,7 +8,7 @@ to change for the first time since the snapshot began is serialised right then (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from firesteel.common.errors import StateNotSerializableError
 from firesteel.state.state_blocks import Block, write_block
 from firesteel.state.ttl_sweep import GONE
 
-__all__ = ["FrozenTimers", "KeyedSnapshot", "SnapshotPart", "TablePart", "TimersPart"]
+__all__ = ["Among", "FrozenTimers", "KeyedSnapshot", "SnapshotPart", "TablePart", "TimersPart"]
 
 STEP_ENTRIES = 4096
 _BLOCK_ENTRIES = 1024
@@ -26,6 +26,18 @@ _STEP_BYTES = 256 * 1024  # a step ends when it has made so much, whatever the n
 Keep = Callable[[Any], Any]
 Encode = Callable[[Any], Any]
 MakeBlock = Callable[[list[Any], list[Any]], Block]
+
+
+class Among(Protocol):
+    """Some of the keys of a table."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Those keys, when the snapshot begins."""
+        ...
+
+    def __contains__(self, key: Any, /) -> bool:
+        """Whether a key is one of them."""
+        ...
 
 
 class SnapshotPart(Protocol):
@@ -63,7 +75,7 @@ class FrozenTimers(Protocol):
 
 
 class TablePart:
-    """The entries of one table: all, or those under the keys ``changed``.
+    """The entries of one table: all, or those under the keys that are in ``among``.
 
     ``touched`` holds what was announced since the snapshot began; `save` has to be called before it is added to.
     """
@@ -71,7 +83,7 @@ class TablePart:
     def __init__(
         self,
         table: dict[Any, Any],
-        changed: set[Any] | None,
+        among: Among | None,
         touched: set[Any],
         put: MakeBlock,
         remove: Callable[[list[Any]], Block] | None = None,
@@ -79,13 +91,13 @@ class TablePart:
         encode: Encode | None = None,
     ) -> None:
         self.table = table
-        self._changed = changed
+        self._among = among
         self.touched = [touched]
         self._put = put
         self._remove = remove
         self._keep = keep
         self._encode = encode
-        keys = list(table if changed is None else changed)
+        keys = list(table if among is None else among)
         self._keys = iter(keys)
         self._listed = bool(keys)  # whether there are keys that `step` has not come to
         self._saved: list[bytes] = []
@@ -103,8 +115,8 @@ class TablePart:
         """
         if self._listed:
             fresh = self._untouched(keys)
-            if self._changed is not None:
-                fresh = [key for key in fresh if key in self._changed]
+            if self._among is not None:
+                fresh = [key for key in fresh if key in self._among]
             if fresh:
                 try:
                     self._saved += self._write(list(dict.fromkeys(fresh)))

@@ -66,17 +66,22 @@ class EntryStore(Protocol):
 class TrackedState:
     """Tables, timer queues and stores of one operator's subtask."""
 
+    #: Whether keys have to be announced even when nobody takes a snapshot.
+    _always_tracks = False
+
     def __init__(self, incremental: bool, max_deltas: int) -> None:
         #: Whether changes have to be announced; operators look at it once per batch.
-        self.tracks = False
-        self._keys = KeySpace(False)
-        self._pairs = KeySpace(True)
-        self._spaces = (self._keys, self._pairs)
+        self.tracks = self._always_tracks
+        self._takes_note = False  # whether what is announced matters to a snapshot
+        self._keys, self._pairs = self._spaces = (self._make_space(False), self._make_space(True))
         self._timers: dict[TableId, TimerStore] = {}
         self._stores: dict[str, EntryStore] = {}
         self._waiting = WaitingState()
         self._chain = SnapshotChain(incremental, max_deltas)
         self._in_progress: list[KeyedSnapshot] = []
+
+    def _make_space(self, namespaced: bool) -> KeySpace:
+        return KeySpace(namespaced)
 
     def tables(self) -> Iterator[tuple[TableId, Table]]:
         """All tables."""
@@ -102,7 +107,7 @@ class TrackedState:
         """Announces what goes because it has expired, whoever has the word at the moment."""
 
         def announce(key: Any) -> None:
-            if self.tracks:
+            if self._takes_note:
                 space.announce((key,))
 
         return announce
@@ -170,9 +175,7 @@ class TrackedState:
     def _parts(self, full: bool) -> list[SnapshotPart]:
         parts: list[SnapshotPart] = []
         for space in self._spaces:
-            found = self._table_parts(space, full)
-            space.parts += found
-            parts += found
+            parts += self._space_parts(space, full)
         for (name, namespaced), timers in self._timers.items():
             changed = None if full else timers.log.before_last_cut() if timers.log is not None else ()
             parts.append(TimersPart(name, namespaced, timers.freeze(changed)))
@@ -180,20 +183,23 @@ class TrackedState:
             parts += store.freeze(name)
         return parts
 
-    def _table_parts(self, space: KeySpace, full: bool) -> list[TablePart]:
+    def _space_parts(self, space: KeySpace, full: bool) -> list[SnapshotPart]:
         changed = None if full else space.changes.before_last_cut()
-        return [
-            TablePart(
-                table,
-                changed,
-                space.changes.current,
-                put=partial(_put, name, space.namespaced),
-                remove=None if full else partial(_remove, name, space.namespaced),
-                keep=self._keeper(TableId(name, space.namespaced)) if full else None,
-                encode=space.encoders.get(name),
-            )
+        found = [
+            TablePart(table, changed, space.changes.current, **self._part_options(space, name, full))
             for name, table in space.tables.items()
         ]
+        space.parts += found
+        return [*found]
+
+    def _part_options(self, space: KeySpace, name: str, full: bool) -> dict[str, Any]:
+        """How a table is written."""
+        return {
+            "put": partial(_put, name, space.namespaced),
+            "remove": None if full else partial(_remove, name, space.namespaced),
+            "keep": self._keeper(TableId(name, space.namespaced)) if full else None,
+            "encode": space.encoders.get(name),
+        }
 
     def _keeper(self, table_id: TableId) -> Keep | None:
         """What to leave out of a full snapshot of a table; None for nothing."""
@@ -217,8 +223,9 @@ class TrackedState:
     def _watch(self) -> None:
         """Have changes announced from now on, or no more."""
         needs_changes = self._chain.needs_changes
-        self.tracks = needs_changes or bool(self._in_progress)
-        if not self.tracks:
+        self._takes_note = needs_changes or bool(self._in_progress)
+        self.tracks = self._takes_note or self._always_tracks
+        if not self._takes_note:
             for changes in self._changes():
                 changes.forget()
         for timers in self._timers.values():

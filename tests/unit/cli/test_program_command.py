@@ -58,6 +58,11 @@ def test_program_runs_as_main_with_its_arguments_and_directory(program: Programs
         (["--pyExecutable=python3"], {"python.executable": "python3"}),
         (["-pypath", "/a:/b"], {"python.pythonpath": "/a:/b"}),
         (["--pyPythonPath", "/a"], {"python.pythonpath": "/a"}),
+        (["-s", "/data/savepoint-1"], {"execution.state-recovery.path": "/data/savepoint-1"}),
+        (["--fromSavepoint", "s3://b/s"], {"execution.state-recovery.path": "s3://b/s"}),
+        (["-n"], {"execution.state-recovery.ignore-unclaimed-state": True}),
+        (["--allowNonRestoredState"], {"execution.state-recovery.ignore-unclaimed-state": True}),
+        (["--resume"], {"execution.checkpointing.resume": True}),
         (["-pyclientexec", sys.executable], {"python.client.executable": sys.executable}),
         (["--pyClientExecutable", sys.executable], {"python.client.executable": sys.executable}),
     ],
@@ -66,6 +71,14 @@ def test_options_reach_the_program(program: Programs, words: list[str], options:
     found = shown(*words, program(SHOW), "-p", "9")
     assert found["options"] == options
     assert found["argv"][1:] == ["-p", "9"]
+
+
+def test_savepoints_are_found_from_where_the_command_is_given(
+    program: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = shown("-s", "savepoints/one", program(SHOW))
+    assert found["options"] == {"execution.state-recovery.path": str(tmp_path / "savepoints" / "one")}
 
 
 @pytest.mark.parametrize("words", [["-py"], ["--python"]])

@@ -13,7 +13,7 @@ from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.restore_point import load
 from firesteel.checkpoint.storage import open_storage
-from firesteel.common.errors import CheckpointError, JobTakenOverError
+from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
 from firesteel.jobmaster.checkpoint_store import CheckpointStore
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
@@ -123,7 +123,8 @@ def test_next_driver_goes_on_with_higher_numbers(driver: Driver, tmp_path: Path)
     beginning = Driver(tmp_path).store.take_up()
     assert beginning.point is not None
     assert beginning.point.checkpoint_id == 1
-    assert beginning.next_checkpoint == 3
+    assert beginning.next_checkpoint == 1001, "also beyond those that left no trace"
+    assert Driver(tmp_path).store.take_up().next_checkpoint == 2001
     assert beginning.completed == (1,)
     assert beginning.first_attempt == 1001
 
@@ -208,7 +209,7 @@ def test_savepoint_is_complete_in_its_own_directory_and_part_of_the_chain(
     second = Driver(tmp_path).store.take_up()
     assert second.point is not None
     assert second.point.path == directory
-    assert second.next_checkpoint == 3
+    assert second.next_checkpoint == 1001
 
 
 def test_given_up_savepoint_leaves_nothing_behind(driver: Driver, tmp_path: Path) -> None:
@@ -242,15 +243,21 @@ def test_damage_inside_a_file_shows_when_tasks_could_not_read_it(tmp_path: Path)
     assert driver.found(deep=True) == 1
 
 
-def test_unreadable_storage_is_reported_not_taken_for_an_empty_one(driver: Driver) -> None:
-    driver.publish(1)
-    driver.root.chmod(0o000)
-    try:
-        if os.access(driver.root, os.R_OK):
-            pytest.skip("this user may read everything")
-        assert isinstance(driver.store.perform(FindRestore(2)), RestoreNotFound)
-    finally:
-        driver.root.chmod(0o700)
+class Unreachable(MemoryStorage):
+    """A storage that has gone away."""
+
+    def at(self, directory: str) -> Unreachable:
+        return Unreachable(self.files, f"{directory}/")
+
+    def list(self, directory: str = "") -> list[str]:
+        raise StorageError("unreachable")
+
+
+def test_unreachable_storage_is_reported_not_taken_for_an_empty_one() -> None:
+    store = CheckpointStore(JobCheckpoints(Unreachable(), JOB, "job"), enumerated_plan(), JOB)
+    event = store.perform(FindRestore(2))
+    assert isinstance(event, RestoreNotFound)
+    assert str(event.error) == "unreachable"
 
 
 @pytest.mark.parametrize("keep", [True, False])

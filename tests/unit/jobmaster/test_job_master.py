@@ -16,6 +16,7 @@ import pytest
 
 from firesteel.common.accumulators import IntCounter, LongCounter
 from firesteel.common.errors import (
+    CheckpointError,
     JobCancelledError,
     JobExecutionError,
     NotEnoughSlotsError,
@@ -285,13 +286,17 @@ def test_giving_up_on_a_result_leaves_it_to_others(make_plan: Plans, thread_exec
     client.wait()
 
 
-def test_savepoints_say_that_they_do_not_exist_yet(make_plan: Plans, thread_executor: Executors) -> None:
-    client, _ = start(make_plan(1), thread_executor(finish))
-    with pytest.raises(NotImplementedError, match="savepoints"):
-        client.trigger_savepoint()
-    with pytest.raises(NotImplementedError, match="savepoints"):
-        client.stop_with_savepoint(False)
-    client.wait()
+def test_savepoint_of_a_job_without_checkpoints_is_refused(
+    make_plan: Plans, thread_executor: Executors
+) -> None:
+    client, statuses = start(make_plan(1), thread_executor(lambda task: task.run_until_cancelled()))
+    assert statuses.running.wait(TIMEOUT)
+    for wish in (client.trigger_savepoint(), client.stop_with_savepoint(False)):
+        with pytest.raises(CheckpointError, match="it takes no checkpoints"):
+            wish.result(TIMEOUT)
+    client.cancel().result(TIMEOUT)
+    with pytest.raises(CheckpointError, match="the job is over: CANCELED"):
+        client.trigger_savepoint().result(TIMEOUT)
 
 
 def test_fault_in_a_listener_does_not_harm_the_job(

@@ -150,7 +150,7 @@ def test_memory_of_the_master_serves_without_a_directory(tmp_path: Path) -> None
 def test_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("not a directory")
-    with pytest.raises(StorageError, match="the checkpoint directory .* cannot be written"):
+    with pytest.raises(StorageError, match=r"the checkpoint directory .* cannot be written"):
         in_directory(file)
 
 

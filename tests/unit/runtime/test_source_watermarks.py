@@ -239,7 +239,7 @@ def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest
     task, _ = aligned_task()
     task.poll()
     task.take_messages()
-    task.align(AlignmentUpdate("g", 0))
+    task.obey(AlignmentUpdate("g", 0))
     while task.ready():
         task.poll()
     assert task.take_messages() == [WatermarkReport("g", "s", 0, 11)]
@@ -247,7 +247,7 @@ def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest
 
 def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:
     task, services = aligned_task()
-    task.align(AlignmentUpdate("g", 0))
+    task.obey(AlignmentUpdate("g", 0))
     for _ in range(50):
         task.poll()
     assert len(services.blobs) == 12  # the twelfth record brings it to 11, beyond 0 + 10
@@ -255,15 +255,15 @@ def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:
     while task.ready():
         task.poll()
     assert task.next_poll() == float("inf")
-    task.align(AlignmentUpdate("other", 1000))
+    task.obey(AlignmentUpdate("other", 1000))
     assert not task.ready()
-    task.align(AlignmentUpdate("g", 20))
+    task.obey(AlignmentUpdate("g", 20))
     assert task.ready()
 
 
 def test_a_source_that_waits_can_be_stopped_and_then_holds_nobody_back() -> None:
     task, _ = aligned_task()
-    task.align(AlignmentUpdate("g", -100))
+    task.obey(AlignmentUpdate("g", -100))
     task.poll()
     task.take_messages()
     assert not task.ready()

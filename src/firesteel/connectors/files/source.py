@@ -143,7 +143,8 @@ class FileEnumerator(SplitEnumerator):
                 self._context.signal_no_more_splits(self._asking.popleft())
 
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """These come first again."""
+        """These come first again; what the reader asked for before it failed is forgotten."""
+        self._asking = deque(asking for asking in self._asking if asking != subtask)
         self._splits.extendleft(reversed(splits))
         self._hand_out()
 
