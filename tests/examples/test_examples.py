@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(
     path.stem
     for path in EXAMPLES.glob("*.py")
-    if path.stem != "demo" and "__main__" in path.read_text(encoding="utf-8")
+    if path.stem not in ("demo", "visitors") and "__main__" in path.read_text(encoding="utf-8")
 )
 
 
@@ -26,6 +26,13 @@ def by_key(records, key=lambda record: record[0]):
     for record in records:
         found[key(record)].append(record)
     return dict(found)
+
+
+def test_visitors_are_counted_per_door(example, env, collected):
+    lines = collected(example("visitors").build(env, count=12))
+    doors = ["north", "east", "south", "west"]
+    expected = [f"visitor {n} is number {n // 4 + 1} at the {doors[n % 4]} door" for n in range(12)]
+    assert sorted(lines) == sorted(expected)
 
 
 # J01 - J06 --------------------------------------------------------------------------------------------

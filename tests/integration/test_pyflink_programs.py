@@ -16,6 +16,17 @@ EXPECTED = {
     "pyflink_json.py": [
         '{"id": 1, "tel": 135, "country": "de"}', '{"id": 2, "tel": 136, "country": "fr"}', '{"id": 3, "tel": 137, "country": "de"}',
     ],
+    "pyflink_windows.py": [
+        "count> (blue,12)", "count> (red,14)", "count> (red,3)", "dynamic> (blue,12,36,1)", "dynamic> (blue,2,6,1)",
+        "dynamic> (red,1,42,4)",
+        "session> (blue,12,17,1)", "session> (blue,2,7,1)", "session> (red,1,8,2)", "session> (red,9,19,2)",
+        "sliding> (blue,-5,5,1)", "sliding> (blue,0,10,1)", "sliding> (blue,10,20,1)", "sliding> (blue,5,15,1)",
+        "sliding> (red,-5,5,2)", "sliding> (red,0,10,3)", "sliding> (red,10,20,1)", "sliding> (red,5,15,2)",
+        "tumbling> (blue,0,10,1)", "tumbling> (blue,10,20,1)", "tumbling> (red,0,10,3)", "tumbling> (red,10,20,1)",
+    ],
+    "pyflink_state_and_timers.py": [
+        "('north', 2)", "('south', 2)", "north has 3.5 at 3000", "north has 3.5 at 4000", "south has 4.25 at 5000", "south has 4.25 at 8000",
+    ],
     "pyflink_word_count.py": ["(be,1)", "(be,2)", "(not,1)", "(or,1)", "(to,1)", "(to,2)"],
 }  # fmt: skip
 

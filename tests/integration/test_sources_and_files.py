@@ -142,6 +142,23 @@ def test_python_directory_and_package_can_be_imported_in_tasks(
         assert list(results) == [7]
 
 
+def test_directories_of_the_workers_can_be_imported_from(
+    environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"installed_{name}.py").write_text(f"NAME = {name!r}\n")
+    env = environment(1, **{"python.pythonpath": f"{tmp_path / 'one'}:{tmp_path / 'two'}"})
+
+    def use(name: str) -> str:
+        import importlib
+
+        return importlib.import_module(f"installed_{name}").NAME  # type: ignore[no-any-return]
+
+    with env.from_collection(["one", "two"]).map(use).execute_and_collect() as results:
+        assert sorted(results) == ["one", "two"]
+
+
 def test_modules_beside_the_script_can_be_imported_in_tasks(
     driver: Callable[..., Driver], tmp_path: Path
 ) -> None:

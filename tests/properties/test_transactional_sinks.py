@@ -225,13 +225,15 @@ def _close(running: CheckpointHarness) -> None:
             subtask.link.close()
 
 
-ACTIONS = st.one_of(
+FATES = (
     st.tuples(st.just("records"), st.integers(1, 9)),
     st.tuples(st.just("checkpoint"), st.sampled_from(["complete", "lost", "half", "aborted"])),
     st.tuples(st.just("die"), st.tuples(st.sampled_from(["close", "zombie"]), st.integers(1, 3))),
     st.tuples(st.just("haunt"), st.just(None)),
-    st.tuples(st.just("fuse"), st.integers(1, 12)),
 )
+FUSE = st.tuples(st.just("fuse"), st.integers(1, 12))
+ACTIONS = st.lists(st.one_of(*FATES), min_size=4, max_size=25)
+ACTIONS_AND_FUSE = st.lists(st.one_of(*FATES, FUSE), min_size=4, max_size=25)
 
 
 def perform(run: Run, action: str, detail: Any) -> None:
@@ -269,13 +271,13 @@ def check(spec: OperatorSpec, parallelism: int, actions: list[Any], seen: Callab
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 3), st.lists(ACTIONS, max_size=25))
+@given(st.integers(1, 3), ACTIONS_AND_FUSE)
 def test_two_phase_commit_shows_every_record_once(parallelism: int, actions: list[Any]) -> None:
     check(SinkSpec(Shipped.of(TwoPhases(), "add_sink")), parallelism, actions, database_shows)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 3), st.lists(ACTIONS, max_size=25))
+@given(st.integers(1, 3), ACTIONS_AND_FUSE)
 def test_writer_and_committer_show_every_record_once(parallelism: int, actions: list[Any]) -> None:
     check(WriterSinkSpec(Shipped.of(WriterAndCommitter(), "sink_to")), parallelism, actions, database_shows)
 
@@ -284,11 +286,8 @@ def database_shows() -> list[Any]:
     return DATABASE.seen()
 
 
-NO_FUSE = ACTIONS.filter(lambda action: action[0] != "fuse")
-
-
 @settings(max_examples=200, deadline=None)
-@given(st.integers(1, 3), st.lists(NO_FUSE, max_size=25))
+@given(st.integers(1, 3), ACTIONS)
 def test_write_ahead_shows_every_record_once_when_it_is_not_hit_while_sending(
     tmp_path_factory: pytest.TempPathFactory, parallelism: int, actions: list[Any]
 ) -> None:
@@ -299,7 +298,7 @@ def test_write_ahead_shows_every_record_once_when_it_is_not_hit_while_sending(
 @settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 3),
-    st.lists(NO_FUSE, max_size=25),
+    ACTIONS,
     st.sampled_from([4, 20, 1 << 20]),
     st.booleans(),
 )

@@ -30,6 +30,7 @@ _LASTING = (
     "execution.savepoint.",
     "execution.state-recovery.",
     "state.checkpoints.",
+    "state.savepoints.",
 )
 
 

@@ -222,7 +222,8 @@ def matched_start(
         else vertex
         for vertex in plan.vertices
     )
-    start = StartPoint(found.restore, found.enumerators, point.location)
+    restore = replace(found.restore, changed_program=True)
+    start = StartPoint(restore, found.enumerators, point.location)
     return start, replace(plan, vertices=vertices)
 
 

@@ -74,11 +74,15 @@ class OperatorRestore:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Where an attempt starts from: ``root`` is the directory that the files of the segments are relative to."""
+    """Where an attempt starts from: ``root`` is the directory that the files of the segments are relative to.
+
+    ``changed_program``: the state may be of another version of the program, so what nobody asks for is refused.
+    """
 
     checkpoint_id: int
     root: str
     operators: Mapping[str, OperatorRestore] = field(default_factory=dict)
+    changed_program: bool = False
 
 
 class CheckpointKind(enum.Enum):

@@ -30,10 +30,12 @@ def restore_operator(
     read: SegmentReader,
 ) -> None:
     """Fill the state of one operator's subtask with its share of what was found."""
+    metas = [meta for old in found.subtasks for meta in old.states]
+    keyed.expect(metas)
+    lists.expect(metas)
     _restore_keyed(found, plan, subtask, keyed, read)
     blocks = [[] if old.lists is None else list(read(old.lists)) for old in found.subtasks]
     lists.restore(blocks, subtask, plan.parallelism)
-    keyed.expect([meta for old in found.subtasks for meta in old.states])
 
 
 def _restore_keyed(

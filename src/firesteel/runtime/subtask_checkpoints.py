@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from firesteel.common.errors import IncompatibleStateError
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListState, ListStateDescriptor
@@ -116,6 +117,20 @@ class SubtaskCheckpoints:
                     found, self._plan, self._subtask, self._keyed[index], self._lists[index], reader
                 )
         return min(self._clock().get(), default=MIN_TIMESTAMP)
+
+    def check_unclaimed(self, drop: bool) -> None:
+        """After the operators were opened: state that none of them asked for is refused, or dropped."""
+        for index, operator in enumerate(self._plan.operators):
+            keyed, lists = self._keyed[index], self._lists[index]
+            if drop:
+                keyed.drop_unclaimed()
+                lists.drop_unclaimed()
+            elif names := [*keyed.unclaimed(), *lists.unclaimed()]:
+                raise IncompatibleStateError(
+                    f"{operator.name!r} was restored with state that it does not ask for: "
+                    f"{', '.join(map(repr, names))}; ask for it in open() as before, say what it is called now with "
+                    "descriptor.renamed_from(), or allow it to be dropped (-n, --allowNonRestoredState)"
+                )
 
     def _clock(self) -> ListState[int]:
         return self._lists[0].get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))

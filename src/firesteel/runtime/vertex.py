@@ -8,7 +8,11 @@ from typing import Any
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import DataLossError
-from firesteel.common.options import AUTO_WATERMARK_INTERVAL, CHECKPOINTING_MODE
+from firesteel.common.options import (
+    AUTO_WATERMARK_INTERVAL,
+    CHECKPOINTING_MODE,
+    SAVEPOINT_IGNORE_UNCLAIMED,
+)
 from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
@@ -30,6 +34,7 @@ from firesteel.runtime.subtask_checkpoints import SubtaskCheckpoints
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
 from firesteel.runtime.watermark_valve import WatermarkValve
 from firesteel.runtime.wire_format import BARRIER, Header
+from firesteel.state.backends import create_backend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
@@ -77,6 +82,7 @@ class VertexSubtask:
         self.subtask = subtask
         self.finished = False
         self._mode = plan.mode
+        self._configuration = Configuration.from_dict(dict(plan.options))
         self._watermark_interval = watermark_interval(plan)
         self._job_parameters = plan.job_parameters
         self._services = services
@@ -93,7 +99,7 @@ class VertexSubtask:
         self._open_channels = len(self.channels)
         self._valve = WatermarkValve(len(self.channels))
         self.held = self._hold_inputs()
-        exactly_once = Configuration.from_dict(dict(plan.options)).get(CHECKPOINTING_MODE) == "EXACTLY_ONCE"
+        exactly_once = self._configuration.get(CHECKPOINTING_MODE) == "EXACTLY_ONCE"
         self.alignment = Alignment(len(self.channels), exactly_once)
         self.waiting = WaitingInput()
         self._aligning_since = 0.0
@@ -126,6 +132,8 @@ class VertexSubtask:
                     self._checkpointing,
                 )
             )
+        if self._restored is not None and self._restored.changed_program:
+            self._checkpoints.check_unclaimed(drop=self._configuration.get(SAVEPOINT_IGNORE_UNCLAIMED))
         if self._valve.clock > MIN_TIMESTAMP:
             self.head.watermark(self._valve.clock)
 
@@ -152,6 +160,8 @@ class VertexSubtask:
                 link.close()
             except Exception as error:  # noqa: BLE001 - collected for the caller to decide
                 errors.append(error)
+        for backend in self.backends:
+            backend.close()
         return errors
 
     # Input --------------------------------------------------------------------------------------------
@@ -274,7 +284,7 @@ class VertexSubtask:
     def _build_link(
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
     ) -> ChainLink:
-        state = HashMapBackend(self._services.now)
+        state = self._create_backend(operator)
         operator_state = OperatorStateBackend()
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
@@ -309,6 +319,11 @@ class VertexSubtask:
         context.metrics.gauge("currentOutputWatermark", lambda: link.output.current_watermark)
         self.contexts.append(context)
         return link
+
+    def _create_backend(self, operator: OperatorPlan) -> HashMapBackend:
+        if not any(operator.key_selectors):
+            return HashMapBackend(self._services.now)
+        return create_backend(self._configuration, self._services.now, operator.name, self.subtask)
 
     def _build_channels(self, plan: JobPlan) -> list[InputChannel]:
         found: list[InputChannel] = []

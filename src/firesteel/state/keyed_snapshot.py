@@ -214,6 +214,7 @@ class KeyedSnapshot:
         self.checkpoint_id = checkpoint_id
         self.base = base
         self.bytes = 0
+        self.cancelled = False
         self.parts = parts
         self._on_done = on_done
         self._open = [part for part in parts if not part.done]
@@ -246,6 +247,7 @@ class KeyedSnapshot:
 
     def cancel(self) -> None:
         """Nobody needs the rest."""
+        self.cancelled = not self.done
         self._open = []
         self._end_if_done()
 

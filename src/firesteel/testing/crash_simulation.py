@@ -10,6 +10,8 @@ step the seed chooses what happens next, and now and then it chooses a fault:
 - a step of the storage fails, before or after it took effect, or leaves half a file behind;
 - a notification that a checkpoint is complete gets lost.
 
+People do things, too: they ask for savepoints, and stop the job with one to go on from it with another parallelism.
+
 In the end the output of the transactions must be that of a run without faults. A failure names its seed, which
 repeats it exactly.
 """
@@ -22,10 +24,11 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from firesteel.checkpoint import restore_point
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.common.configuration import Configuration
@@ -36,6 +39,7 @@ from firesteel.jobmaster import checkpoint_store, events, instructions
 from firesteel.jobmaster.checkpoint_settings import read_checkpoint_settings
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings
 from firesteel.jobmaster.restart_policy import create_policy
+from firesteel.jobmaster.start_point import StartPoint
 from firesteel.plan.executor import ControlEndpoint, Deployment
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import CheckpointCompleted, MasterMessage, TaskId, TaskMessage
@@ -48,6 +52,7 @@ from firesteel.testing.simulator import SimulatedAttempt
 __all__ = ["CrashSimulation", "Outcome", "simulate"]
 
 _FAULTS = ("task", "zombie", "master", "storage", "storage", "torn", "lost notification")
+_WISHES = ("savepoint", "stop", "drain")
 _MAX_STEPS = 2_000_000
 _STORAGE = "memory://crash-simulation"
 
@@ -61,6 +66,7 @@ class Outcome:
     masters: int = 0
     attempts: int = 0
     checkpoints: int = 0
+    savepoints: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -75,6 +81,7 @@ class _Incarnation:
     storage_work: deque[instructions.StorageInstruction] = field(default_factory=deque)
     timers: list[tuple[float, int, events.Event]] = field(default_factory=list)
     complete: instructions.CompleteJob | None = None
+    stops: set[int] = field(default_factory=set)  # requests to stop with a savepoint
 
 
 class _Attempt:
@@ -116,6 +123,9 @@ class CrashSimulation:
         self._faults_left = self._rng.randint(0, 8) if max_faults is None else max_faults
         self._fault_chance = self._rng.choice((0.002, 0.01, 0.05))
         self._storage_fault = ""
+        self._wishes_left = self._rng.choice((0, 0, 1, 3))
+        self._stopped_at: str | None = None  # the savepoint with which somebody stopped the job
+        self._began_at: str | None = None  # the savepoint that drivers are told to begin with
         self._clock = ManualClock()
         self._numbers = itertools.count()
         self._attempts: list[_Attempt] = []
@@ -127,7 +137,7 @@ class CrashSimulation:
         MemoryStorage.forget(self._uri)
         try:
             self._start_master()
-            while (complete := self._master.complete) is None:
+            while (complete := self._master.complete) is None or self._goes_on():
                 self._step()
                 self.outcome.steps += 1
                 if self.outcome.steps > _MAX_STEPS:
@@ -152,6 +162,9 @@ class CrashSimulation:
         """Let one thing happen that can happen now."""
         if self._faults_left and self._rng.random() < self._fault_chance:
             self._fault(self._rng.choice(_FAULTS))
+        if self._wishes_left and self._rng.random() < 0.01:
+            self._wishes_left -= 1
+            self._wish(self._rng.choice(_WISHES))
         ways = self._ways()
         self._rng.shuffle(ways)
         if not any(way() for way in ways):
@@ -227,9 +240,38 @@ class CrashSimulation:
         while timers and timers[0][0] <= self._clock.now():
             self._master.events.append(heapq.heappop(timers)[2])
 
+    # People -------------------------------------------------------------------------------------------
+
+    def _wish(self, kind: str) -> None:
+        directory = f"{self._uri}/savepoints"
+        number = next(self._numbers)
+        if kind == "savepoint":
+            self._master.events.append(events.SavepointRequested(number, directory))
+        else:
+            self._master.stops.add(number)
+            drain = kind == "drain" and self._program.may_drain
+            self._master.events.append(events.StopWithSavepointRequested(number, directory, drain))
+
+    def _answered(self, master: _Incarnation, answer: instructions.AnswerSavepoint) -> None:
+        if answer.path is not None:
+            self.outcome.savepoints += 1
+            if answer.request in master.stops:
+                self._stopped_at = answer.path
+
+    def _goes_on(self) -> bool:
+        """Whether the job was stopped with a savepoint: then it goes on from there."""
+        complete = self._master.complete
+        if complete is None or complete.status is not JobStatus.FINISHED or self._stopped_at is None:
+            return False
+        while self._master.storage_work:  # the driver ends when everything is cleaned up
+            self._work_on_storage()
+        self._began_at, self._stopped_at = self._stopped_at, None
+        self._start_master(self._began_at)
+        return True
+
     # The master ---------------------------------------------------------------------------------------
 
-    def _start_master(self) -> None:
+    def _start_master(self, path: str | None = None) -> None:
         plan = self._program.compile(self._rng.randint(1, min(4, MAX_PARALLELISM)))
         configuration = Configuration.from_dict(dict(plan.options))
         job_id = f"{self.outcome.seed:032x}"
@@ -239,7 +281,12 @@ class CrashSimulation:
         store = checkpoint_store.CheckpointStore(
             checkpoints, plan, job_id, open_directory=self._open_storage, warn=lambda text: None
         )
-        beginning = self._persistently(store.take_up)
+        beginning = self._persistently(partial(store.take_up, None if path is None else _load(path)))
+        if beginning.point is None and self._began_at is not None:
+            # Started again with the same command: no checkpoint yet, so the savepoint it was told to begin with.
+            point = _load(self._began_at)
+            number = max(beginning.next_checkpoint, point.checkpoint_id + 1)
+            beginning = replace(beginning, point=point, next_checkpoint=number)
         settings = MasterSettings(
             grace_seconds=0.05,
             policy=create_policy(configuration, self._rng),
@@ -277,8 +324,10 @@ class CrashSimulation:
                 heapq.heappush(master.timers, entry)
             case instructions.CompleteJob():
                 master.complete = instruction
-            case instructions.RunWork() | instructions.AnswerSavepoint():
-                raise NotImplementedError(f"{type(instruction).__name__} in a simulation")
+            case instructions.AnswerSavepoint():
+                self._answered(master, instruction)
+            case instructions.RunWork():
+                raise NotImplementedError("enumerators that work beside the master, in a simulation")
             case instructions.ChangeStatus() | instructions.AnnounceRestart():
                 pass
             case _:
@@ -366,6 +415,10 @@ class CrashSimulation:
             return False
         self._storage_fault = ""
         return True
+
+
+def _load(path: str) -> StartPoint:
+    return checkpoint_store.start_point(restore_point.load(path))
 
 
 def simulate(seed: int, max_faults: int | None = None) -> Outcome:

@@ -71,6 +71,7 @@ def _run(seed: int) -> Outcome | str:
 def _add(totals: Counter[str], outcome: Outcome) -> None:
     totals["runs"] += 1
     totals["checkpoints"] += outcome.checkpoints
+    totals["savepoints"] += outcome.savepoints
     totals["attempts"] += outcome.attempts
     totals["drivers"] += outcome.masters
     totals["faults"] += len(outcome.faults)

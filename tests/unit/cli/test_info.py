@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from click.testing import CliRunner, Result
 
@@ -45,6 +46,27 @@ def test_every_job_of_a_program_is_shown_and_has_no_results(program: Programs) -
     assert names == ["first", "second", "third"]
     assert "\n\nsecond: " in result.stdout
     assert result.stderr == "[]\n{}\n{}\n"
+
+
+def test_checkpoints_of_a_job_that_only_shows_its_plan_are_left_alone(
+    program: Programs, tmp_path: Path
+) -> None:
+    script = program("""
+        from firesteel.datastream import StreamExecutionEnvironment
+
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.enable_checkpointing(100)
+        env.from_collection([1]).print()
+        env.execute("with checkpoints")
+    """)
+    directory = tmp_path / "checkpoints"
+    result = info(
+        "-s", str(tmp_path / "not there"), "--resume", f"-Dstate.checkpoints.dir={directory}", script
+    )
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("with checkpoints: ")
+    assert result.stderr == ""
+    assert not directory.exists()
 
 
 def test_plans_of_several_jobs_are_several_json_documents(program: Programs) -> None:
