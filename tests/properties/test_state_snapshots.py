@@ -89,9 +89,7 @@ class Subject:
         self.value = backend.get_state(ValueStateDescriptor("value", Types.INT()))
         self.list = backend.get_list_state(ListStateDescriptor("list", Types.INT()))
         self.map = backend.get_map_state(MapStateDescriptor("map", Types.INT(), Types.INT()))
-        self.sum = backend.get_reducing_state(
-            ReducingStateDescriptor("sum", lambda a, b: a + b, Types.INT())
-        )
+        self.sum = backend.get_reducing_state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.INT()))
         self.total = backend.get_aggregating_state(AggregatingStateDescriptor("total", Sum(), Types.INT()))
         self.window = backend.namespaced(ListStateDescriptor("window", Types.INT()))
         self.timers, self.window_timers = TimerQueue(), TimerQueue()
@@ -200,7 +198,10 @@ class Run:
                 self.model.windows.pop((key, window), None)
             case 1 if other != window:
                 self.subject.window.merge_namespaces(key, window, [other])
-                merged = [*self.model.windows.get((key, window), []), *self.model.windows.pop((key, other), [])]
+                merged = [
+                    *self.model.windows.get((key, window), []),
+                    *self.model.windows.pop((key, other), []),
+                ]
                 if merged:
                     self.model.windows[key, window] = merged
             case _:

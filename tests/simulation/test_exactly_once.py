@@ -28,6 +28,10 @@ def test_l21_without_alignment_records_behind_the_barrier_would_count_twice(
     monkeypatch.setattr(
         alignment.Alignment, "__init__", lambda self, channels, exactly_once: whole(self, channels, False)
     )
-    with pytest.raises(AssertionError):
+
+    def some_seed_fails() -> None:
         for seed in range(1000):
             simulate(seed)
+
+    with pytest.raises(AssertionError):
+        some_seed_fails()

@@ -251,7 +251,10 @@ def test_l06_windows_of_windows_of_the_same_size_see_the_same_windows(seed: int)
         counts = keyed(seed, AB).window(windows).process(Count())
         totals = counts.window_all(windows).process(Total())
         ends[windows.grid[2]] = collected(totals)
-    assert ends == {0: [(0, 5, 3), (5, 10, 3), (15, 20, 1)], 2: [(-3, 2, 1), (2, 7, 3), (7, 12, 2), (12, 17, 1)]}
+    assert ends == {
+        0: [(0, 5, 3), (5, 10, 3), (15, 20, 1)],
+        2: [(-3, 2, 1), (2, 7, 3), (7, 12, 2), (12, 17, 1)],
+    }
 
 
 class Total(ProcessAllWindowFunction):  # type: ignore[type-arg]

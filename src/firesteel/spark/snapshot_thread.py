@@ -20,7 +20,9 @@ _WAITING = 64
 class SnapshotThread:
     """`add` and `abort` are called by the task's loop, in the order of what happens to the snapshots."""
 
-    def __init__(self, services: StorageServices, compress: bool, send: Callable[[TaskMessage], None]) -> None:
+    def __init__(
+        self, services: StorageServices, compress: bool, send: Callable[[TaskMessage], None]
+    ) -> None:
         self._services = services
         self._compress = compress
         self._send = send

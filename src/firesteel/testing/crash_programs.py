@@ -6,6 +6,7 @@ record that is lost, counted twice or out of order shows in the output, wherever
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -214,16 +215,15 @@ class CrashProgram:
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         env.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM)
         self._build(env)
-        with intercept(catch):
-            try:
-                env.execute("crash simulation")
-            except _Caught:
-                pass
+        with intercept(catch), contextlib.suppress(_Caught):
+            env.execute("crash simulation")
         return compile_job(caught[0].graph, caught[0].configuration, caught[0].job_name)
 
     def _build(self, env: StreamExecutionEnvironment) -> None:
         streams = [
-            env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), f"numbers {n}").uid(f"numbers {n}")
+            env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), f"numbers {n}").uid(
+                f"numbers {n}"
+            )
             for n, source in enumerate(self._sources())
         ]
         stream = streams[0] if len(streams) == 1 else streams[0].union(*streams[1:])

@@ -77,7 +77,7 @@ class _Incarnation:
     core: MasterCore
     store: checkpoint_store.CheckpointStore
     plan: JobPlan
-    events: deque[events.Event] = field(default_factory=deque)
+    mailbox: deque[events.Event] = field(default_factory=deque)
     storage_work: deque[instructions.StorageInstruction] = field(default_factory=deque)
     timers: list[tuple[float, int, events.Event]] = field(default_factory=list)
     complete: instructions.CompleteJob | None = None
@@ -175,14 +175,18 @@ class CrashSimulation:
         ways: list[Callable[[], bool]] = [self._handle_event, self._work_on_storage]
         for attempt in self._attempts:
             ways.append(partial(self._step_attempt, attempt))
-            ways += [partial(self._to_master, attempt, task) for task, mails in attempt.to_master.items() if mails]
-            ways += [partial(self._to_task, attempt, task) for task, mails in attempt.to_tasks.items() if mails]
+            ways += [
+                partial(self._to_master, attempt, task) for task, mails in attempt.to_master.items() if mails
+            ]
+            ways += [
+                partial(self._to_task, attempt, task) for task, mails in attempt.to_tasks.items() if mails
+            ]
         return ways
 
     def _handle_event(self) -> bool:
-        if not self._master.events:
+        if not self._master.mailbox:
             return False
-        self._handle(self._master.events.popleft())
+        self._handle(self._master.mailbox.popleft())
         return True
 
     def _work_on_storage(self) -> bool:
@@ -191,7 +195,7 @@ class CrashSimulation:
             return False
         answer = master.store.perform(master.storage_work.popleft())
         if answer is not None:
-            master.events.append(answer)
+            master.mailbox.append(answer)
         return True
 
     def _to_master(self, attempt: _Attempt, task: TaskId) -> bool:
@@ -238,7 +242,7 @@ class CrashSimulation:
         for attempt in self._attempts:
             attempt.simulated.rouse()
         while timers and timers[0][0] <= self._clock.now():
-            self._master.events.append(heapq.heappop(timers)[2])
+            self._master.mailbox.append(heapq.heappop(timers)[2])
 
     # People -------------------------------------------------------------------------------------------
 
@@ -246,11 +250,11 @@ class CrashSimulation:
         directory = f"{self._uri}/savepoints"
         number = next(self._numbers)
         if kind == "savepoint":
-            self._master.events.append(events.SavepointRequested(number, directory))
+            self._master.mailbox.append(events.SavepointRequested(number, directory))
         else:
             self._master.stops.add(number)
             drain = kind == "drain" and self._program.may_drain
-            self._master.events.append(events.StopWithSavepointRequested(number, directory, drain))
+            self._master.mailbox.append(events.StopWithSavepointRequested(number, directory, drain))
 
     def _answered(self, master: _Incarnation, answer: instructions.AnswerSavepoint) -> None:
         if answer.path is not None:
@@ -276,7 +280,10 @@ class CrashSimulation:
         configuration = Configuration.from_dict(dict(plan.options))
         job_id = f"{self.outcome.seed:032x}"
         checkpoints = JobCheckpoints(
-            self._open_storage(self._uri), job_id, plan.name, int(configuration.get(CHECKPOINTING_NUM_RETAINED))
+            self._open_storage(self._uri),
+            job_id,
+            plan.name,
+            int(configuration.get(CHECKPOINTING_NUM_RETAINED)),
         )
         store = checkpoint_store.CheckpointStore(
             checkpoints, plan, job_id, open_directory=self._open_storage, warn=lambda text: None
@@ -293,7 +300,7 @@ class CrashSimulation:
             checkpoints=read_checkpoint_settings(configuration, plan.mode),
         )
         self._master = _Incarnation(MasterCore(plan, settings, beginning, self._rng), store, plan)
-        self._master.events.append(events.Submitted())
+        self._master.mailbox.append(events.Submitted())
         self.outcome.masters += 1
 
     def _persistently(self, action: Callable[[], Any]) -> Any:
@@ -371,7 +378,7 @@ class CrashSimulation:
         for mails in attempt.to_master.values():
             while mails:
                 self._handle(mails.popleft())
-        self._master.events.append(events.AttemptEnded(attempt.number, error))
+        self._master.mailbox.append(events.AttemptEnded(attempt.number, error))
 
     def _bury(self, attempt: _Attempt) -> None:
         if attempt in self._attempts:
@@ -381,7 +388,9 @@ class CrashSimulation:
     # Faults -------------------------------------------------------------------------------------------
 
     def _fault(self, kind: str) -> None:
-        living = [attempt for attempt in self._attempts if attempt.owner is self._master and not attempt.ended]
+        living = [
+            attempt for attempt in self._attempts if attempt.owner is self._master and not attempt.ended
+        ]
         match kind:
             case "task" | "zombie":
                 if not living:

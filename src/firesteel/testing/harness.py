@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import TaskId
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
@@ -48,6 +49,10 @@ class RecordingServices:
     def collect(self, collect_id: str, blob: bytes) -> None:
         """Keep the records."""
         self.blobs.append((collect_id, blob))
+
+    def storage(self, root: str) -> Storage:
+        """Where the files of a checkpoint are."""
+        return open_storage(root)
 
     def cached_file(self, name: str) -> str:
         """As the test set it."""

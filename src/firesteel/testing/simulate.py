@@ -1,8 +1,8 @@
 """``python -m firesteel.testing.simulate``: many seeds of the crash simulation, on all cores, until one fails.
 
-    scripts/simulate --seeds 5000             seeds 0 to 4999
-    scripts/simulate --first 12345 --seeds 1  the seed that a failure named, once more
-    scripts/simulate --minutes 60             as many as there is time for, from a random one on
+scripts/simulate --seeds 5000             seeds 0 to 4999
+scripts/simulate --first 12345 --seeds 1  the seed that a failure named, once more
+scripts/simulate --minutes 60             as many as there is time for, from a random one on
 """
 
 from __future__ import annotations
@@ -49,11 +49,15 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=5000, help="how many (default 5000)")
     parser.add_argument("--first", type=int, help="the first one; default 0, or a random one with --minutes")
     parser.add_argument("--minutes", type=float, help="go on for so long instead of counting seeds")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: one per core")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: one per core"
+    )
     return parser.parse_args()
 
 

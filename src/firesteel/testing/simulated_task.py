@@ -170,7 +170,11 @@ class SimulatedTask:
         """Whether no input can come any more."""
         if self.id.stage == 0:
             return self._task is not None and self._task.finished
-        if self._task is None or self._task.reads_held or not all(channel.drained for channel in self._inputs):
+        if (
+            self._task is None
+            or self._task.reads_held
+            or not all(channel.drained for channel in self._inputs)
+        ):
             return False
         return self._task.finished or not self._deployment.checkpointing
 
