@@ -28,12 +28,12 @@ MINUTE = 60_000
 
 # Kind of window: (assigner, number of keys, event time of record n, end of the last window that is printed)
 KINDS = {
-    "tumbling": (TumblingEventTimeWindows.of(Time.seconds(10)), 1000, lambda n: n, 20_000),
+    "tumbling": (TumblingEventTimeWindows.of(Time.seconds(10)), 1000, lambda n: n, 10_000),
     "sliding": (
         SlidingEventTimeWindows.of(Time.hours(24), Time.minutes(15)),
-        100,
-        lambda n: n * 900,
-        30 * MINUTE,
+        20,
+        lambda n: n * 4500,
+        60 * MINUTE,
     ),
     "sessions": (
         EventTimeSessionWindows.with_gap(Time.minutes(30)),

@@ -204,8 +204,9 @@ class Run:
         """A zombie writes once more, and is gone."""
         if self._zombies:
             zombie = self._zombies.pop()
-            with contextlib.suppress(UserCodeError):
-                zombie[0].process([-1, -2])
+            for subtask in zombie:
+                with contextlib.suppress(UserCodeError):
+                    subtask.process([-1, -2, -3])
             _close(zombie)
 
     def finish(self) -> None:
@@ -227,13 +228,13 @@ def _close(running: CheckpointHarness) -> None:
 
 FATES = (
     st.tuples(st.just("records"), st.integers(1, 9)),
-    st.tuples(st.just("checkpoint"), st.sampled_from(["complete", "lost", "half", "aborted"])),
+    st.tuples(st.just("checkpoint"), st.sampled_from(["complete", "complete", "lost", "half", "aborted"])),
     st.tuples(st.just("die"), st.tuples(st.sampled_from(["close", "zombie"]), st.integers(1, 3))),
     st.tuples(st.just("haunt"), st.just(None)),
 )
 FUSE = st.tuples(st.just("fuse"), st.integers(1, 12))
-ACTIONS = st.lists(st.one_of(*FATES), min_size=4, max_size=25)
-ACTIONS_AND_FUSE = st.lists(st.one_of(*FATES, FUSE), min_size=4, max_size=25)
+ACTIONS = st.lists(st.one_of(*FATES), min_size=8, max_size=25)
+ACTIONS_AND_FUSE = st.lists(st.one_of(*FATES, FUSE), min_size=8, max_size=25)
 
 
 def perform(run: Run, action: str, detail: Any) -> None:

@@ -249,7 +249,7 @@ def test_l06_windows_of_windows_of_the_same_size_see_the_same_windows(seed: int)
     ends = {}
     for windows in (TumblingEventTimeWindows.of(5), TumblingEventTimeWindows.of(5, 2)):
         counts = keyed(seed, AB).window(windows).process(Count())
-        totals = counts.window_all(windows).process(Total())
+        totals = counts.window_all(windows).process(TotalOfAll())
         ends[windows.grid[2]] = collected(totals)
     assert ends == {
         0: [(0, 5, 3), (5, 10, 3), (15, 20, 1)],
@@ -257,7 +257,7 @@ def test_l06_windows_of_windows_of_the_same_size_see_the_same_windows(seed: int)
     }
 
 
-class Total(ProcessAllWindowFunction):  # type: ignore[type-arg]
+class TotalOfAll(ProcessAllWindowFunction):  # type: ignore[type-arg]
     """Bounds of a window of windows, and all that they counted."""
 
     def process(self, context: Any, elements: Iterable[Any]) -> Iterable[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from firesteel.common.errors import JobExecutionError, TypeMismatchError
+from firesteel.common.errors import JobExecutionError, StateError, TypeMismatchError
 from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.messages import OperatorStatistics
 from firesteel.plan.shipped import Shipped
@@ -238,7 +238,7 @@ class ChainLink:
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except JobExecutionError:
+        except (JobExecutionError, StateError):  # both say what is wrong, and where
             raise
         except RAISED_BY_USERS as error:
             raise self._blame.error(error, NO_RECORD) from error

@@ -36,6 +36,7 @@ class DiskBackend(HashMapBackend):
     """All keyed state of one operator's subtask, of which about ``cache_entries`` keys are kept in memory."""
 
     _always_tracks = True
+    is_in_memory = False
 
     def __init__(
         self,

@@ -68,6 +68,8 @@ class TrackedState:
 
     #: Whether keys have to be announced even when nobody takes a snapshot.
     _always_tracks = False
+    #: Whether all state is in memory anyway, so that operators may keep theirs where they like.
+    is_in_memory = True
 
     def __init__(self, incremental: bool, max_deltas: int) -> None:
         #: Whether changes have to be announced; operators look at it once per batch.

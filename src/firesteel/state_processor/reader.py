@@ -37,6 +37,11 @@ class SavepointReader:
     # What there is ------------------------------------------------------------------------------------
 
     @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._point.location
+
+    @property
     def job_id(self) -> str:
         """The job that it was taken of."""
         return self.manifest.job_id

@@ -6,6 +6,7 @@ the commit, a transaction is found again by its handle, and committing or aborti
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ class Ledger:
     _prepared: set[int] = field(default_factory=set)
     _done: set[int] = field(default_factory=set)
     _next: int = 0
+    _written: threading.Condition = field(default_factory=threading.Condition)
 
     _named: ClassVar[dict[str, Ledger]] = {}
 
@@ -47,7 +49,18 @@ class Ledger:
         """Add a record to an open transaction."""
         if transaction in self._prepared or transaction not in self._open:
             raise AssertionError(f"transaction {transaction} takes no more records")
-        self._open[transaction].append(value)
+        with self._written:
+            self._open[transaction].append(value)
+            self._written.notify_all()
+
+    def wait_until_written(self, records: int, seconds: float = 30.0) -> None:
+        """Wait until so many records have been written, committed or not."""
+        with self._written:
+            if not self._written.wait_for(lambda: self._size() >= records, seconds):
+                raise TimeoutError(f"{self._size()} records were written, {records} expected")
+
+    def _size(self) -> int:
+        return len(self.committed) + sum(len(written) for written in self._open.values())
 
     def prepare(self, transaction: int) -> None:
         """From now on it can be committed, whatever happens to who began it."""

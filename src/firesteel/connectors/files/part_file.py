@@ -135,7 +135,7 @@ def resume(part: InProgressPart) -> tuple[PartName, PartStream] | None:
     name = part.name
     try:
         if not os.path.exists(name.in_progress):
-            pass  # it was rolled after the checkpoint
+            os.rename(name.pending, name.in_progress)  # it was rolled after the checkpoint
         descriptor = os.open(name.in_progress, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError as error:
         if os.path.exists(name.finished):

@@ -54,12 +54,14 @@ def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBacken
     assigner, trigger = type(parts.assigner), type(parts.trigger)
     if parts.evictor is not None or _uses_key_context(parts):
         return WindowOperator(parts)
+    if assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
+        return CountWindowOperator(parts, *_grid(parts))
+    if not state.is_in_memory:
+        return WindowOperator(parts)  # the others keep all contents in memory, beside the state
     if _TIME_GRIDS.get(assigner) is trigger:
         return PaneWindowOperator(parts, _grid(parts), can_merge(parts))
     if _SESSIONS.get(assigner) is trigger:
         return SessionWindowOperator(parts)
-    if assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
-        return CountWindowOperator(parts, *_grid(parts))
     return WindowOperator(parts)
 
 

@@ -1,0 +1,19 @@
+"""The job of recovery_job.py as a program, for drivers that are killed and started again.
+
+usage: recovering.py OUTPUT COUNT PER_SECOND; options come from the command line of `firesteel run`
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import recovery_job
+
+from firesteel.datastream import StreamExecutionEnvironment
+
+output, count, per_second = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+env = StreamExecutionEnvironment.get_execution_environment()
+env.add_python_file(recovery_job.__file__)  # executors of a cluster do not have it
+recovery_job.build(env, output, count, per_second)
+env.execute("recovering")

@@ -1,0 +1,300 @@
+"""Jobs that stop with a savepoint and go on changed: parallelism, code, state. In the simulator, without a JVM."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firesteel.common.configuration import Configuration
+from firesteel.common.errors import FiresteelError, IncompatibleStateError
+from firesteel.common.typeinfo import Types
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.contracts.checkpointing import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.datastream import StreamExecutionEnvironment
+from firesteel.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from firesteel.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from firesteel.testing import simulated_environment
+from firesteel.testing.ledger import Ledger, LedgerSink
+
+KEYS = 10
+
+
+@dataclass(frozen=True)
+class Split:
+    number: int
+    position: int
+
+
+class Numbers(Source):
+    """Every split gives its numbers up to ``end`` and then waits for ever, or ends when it is ``bounded``."""
+
+    def __init__(self, end: int, bounded: bool = False, first: int = 0) -> None:
+        self._end = end
+        self._bounded = bounded
+        self._first = first
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def splits_of(self, subtask: int, parallelism: int) -> Sequence[Split]:
+        return [Split(n, self._first) for n in range(subtask, 4, parallelism)]
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        return _NumbersReader(self._end, self._bounded)
+
+
+class _NumbersReader(SourceReader):
+    def __init__(self, end: int, bounded: bool) -> None:
+        self._end = end
+        self._bounded = bounded
+        self._splits: list[Split] = []
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        self._splits += splits
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Split]:
+        return list(self._splits)
+
+    def poll(self, limit: int) -> Polled:
+        for index, split in enumerate(self._splits):
+            if split.position < self._end:
+                self._splits[index] = replace(split, position=split.position + 1)
+                return Polled([split.position * 4 + split.number])
+        return Polled([], retry_at=math.inf, ended=self._bounded)
+
+
+class Count(KeyedProcessFunction):
+    """Number -> (key, number, count of the key)."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        count = (self._count.value() or 0) + 1
+        self._count.update(count)
+        yield ctx.get_current_key(), value, count
+
+
+class RenamedCount(Count):
+    """The same state under another name."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ValueStateDescriptor("how many", Types.LONG())
+        descriptor.renamed_from("count")
+        self._count = runtime_context.get_state(descriptor)
+
+
+class Forgetful(KeyedProcessFunction):
+    """Asks for none of the state."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        yield ctx.get_current_key(), value, 1
+
+
+class OtherKind(Count):
+    """A list where a value was."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._list = runtime_context.get_list_state(ListStateDescriptor("count", Types.LONG()))
+
+
+class SeenBySubtask(MapFunction, CheckpointedFunction):
+    """Passes records on and remembers them in a list state, split or union, of the subtask."""
+
+    restored: dict[str, list[list[int]]] = {}
+
+    def __init__(self, name: str, union: bool) -> None:
+        self._name = name
+        self._union = union
+        self._seen: list[int] = []
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        descriptor = ListStateDescriptor("seen", Types.LONG())
+        self._state = (
+            store.get_union_list_state(descriptor) if self._union else store.get_list_state(descriptor)
+        )
+        if context.is_restored():
+            SeenBySubtask.restored.setdefault(self._name, []).append(sorted(self._state.get()))
+
+    def map(self, value: int) -> int:
+        self._seen.append(value)
+        return value
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._state.update(self._seen)
+
+
+@pytest.fixture
+def ledger() -> Iterator[str]:
+    name = f"test {uuid.uuid4()}"
+    yield name
+    Ledger.forget(name)
+
+
+def environment(parallelism: int, directory: Path, **options: str) -> StreamExecutionEnvironment:
+    keys = {
+        "execution.checkpointing.interval": "1 h",
+        "execution.checkpointing.dir": str(directory / "checkpoints"),
+    }
+    env = simulated_environment(configuration=Configuration.from_dict({**keys, **options}))
+    env.set_parallelism(parallelism)
+    env.set_max_parallelism(16)
+    return env
+
+
+def build(env: StreamExecutionEnvironment, source: Source, function: Any, ledger: str) -> None:
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    counted = numbers.key_by(lambda number: number % KEYS).process(function).uid("count")
+    counted.add_sink(LedgerSink(ledger)).uid("ledger")
+
+
+def stopped_at_the_middle(directory: Path, ledger: str, parallelism: int = 2) -> str:
+    """Four splits of ten numbers, counted; then a savepoint."""
+    env = environment(parallelism, directory)
+    build(env, Numbers(10), Count(), ledger)
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(40)
+    path: str = client.stop_with_savepoint(False, str(directory / "savepoints")).result()
+    return path
+
+
+def go_on(
+    directory: Path, path: str, ledger: str, parallelism: int, function: Any = None, **options: str
+) -> list[Any]:
+    env = environment(parallelism, directory, **{"execution.state-recovery.path": path, **options})
+    build(env, Numbers(20, bounded=True), function or Count(), ledger)
+    env.execute()
+    return Ledger.named(ledger).committed
+
+
+def assert_counted_once(committed: list[Any], numbers: range) -> None:
+    assert sorted(number for _, number, _ in committed) == list(numbers)
+    for key in range(KEYS):
+        counts = [count for k, _, count in committed if k == key]
+        assert sorted(counts) == list(range(1, len(counts) + 1))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 4])
+def test_l24_a_job_goes_on_with_another_parallelism(tmp_path: Path, ledger: str, parallelism: int) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    assert_counted_once(go_on(tmp_path, path, ledger, parallelism), range(80))
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "disk"])
+def test_each_backend_reads_savepoints_of_the_other(tmp_path: Path, ledger: str, backend: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    options = {"state.backend.type": backend}
+    assert_counted_once(go_on(tmp_path, path, ledger, 3, **options), range(80))
+
+
+def test_l23_a_savepoint_commits_what_sinks_have_written_before_it(tmp_path: Path, ledger: str) -> None:
+    stopped_at_the_middle(tmp_path, ledger)
+    assert_counted_once(Ledger.named(ledger).committed, range(40))
+
+
+def test_l23_a_job_goes_on_after_a_savepoint_and_commits_it_once(tmp_path: Path, ledger: str) -> None:
+    env = environment(2, tmp_path)
+    build(env, Numbers(10), Count(), ledger)
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(40)
+    client.trigger_savepoint(str(tmp_path / "savepoints")).result()
+    last = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert_counted_once(Ledger.named(ledger).committed, range(40))
+    assert_counted_once(go_on(tmp_path, last, ledger, 2), range(80))
+
+
+def test_l25_restored_positions_override_the_configured_start(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    env = environment(2, tmp_path, **{"execution.state-recovery.path": path})
+    build(env, Numbers(20, bounded=True, first=15), Count(), ledger)
+    env.execute()
+    assert_counted_once(Ledger.named(ledger).committed, range(80))
+
+
+def test_a_savepoint_may_be_moved(tmp_path: Path, ledger: str) -> None:
+    path = Path(stopped_at_the_middle(tmp_path, ledger))
+    moved = tmp_path / "elsewhere"
+    path.rename(moved)
+    assert_counted_once(go_on(tmp_path, str(moved), ledger, 2), range(80))
+
+
+def test_a_renamed_state_keeps_its_values(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    assert_counted_once(go_on(tmp_path, path, ledger, 2, RenamedCount()), range(80))
+
+
+def test_l24_state_that_nobody_asks_for_is_refused_unless_allowed(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    with pytest.raises(FiresteelError, match="'count'.*allowNonRestoredState"):
+        go_on(tmp_path, path, ledger, 2, Forgetful())
+    committed = go_on(
+        tmp_path, path, ledger, 2, Forgetful(), **{"execution.state-recovery.ignore-unclaimed-state": "true"}
+    )
+    assert len(committed) == 80
+
+
+def test_l24_an_operator_that_is_gone_is_refused_unless_allowed(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+
+    def other_program(**options: str) -> None:
+        env = environment(2, tmp_path, **{"execution.state-recovery.path": path, **options})
+        numbers = env.from_source(Numbers(20, True), WatermarkStrategy.no_watermarks(), "numbers").uid(
+            "numbers"
+        )
+        numbers.map(lambda number: (number, number, 0)).add_sink(LedgerSink(ledger)).uid("ledger")
+        env.execute()
+
+    with pytest.raises(IncompatibleStateError, match="count"):
+        other_program()
+    other_program(**{"execution.state-recovery.ignore-unclaimed-state": "true"})
+    assert sorted(n for _, n, _ in Ledger.named(ledger).committed) == list(range(80))
+
+
+def test_a_state_of_another_kind_is_refused_with_both_kinds(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    with pytest.raises(FiresteelError, match=r"(?s)count.*value.*list|count.*list.*value"):
+        go_on(tmp_path, path, ledger, 2, OtherKind())
+
+
+@pytest.mark.parametrize("union", [False, True])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_l24_list_state_is_dealt_out_and_union_state_goes_to_everybody(
+    tmp_path: Path, ledger: str, union: bool, parallelism: int
+) -> None:
+    def run(parallelism: int, path: str | None) -> str | None:
+        options = {} if path is None else {"execution.state-recovery.path": path}
+        env = environment(parallelism, tmp_path, **options)
+        numbers = env.from_source(Numbers(10, path is not None), WatermarkStrategy.no_watermarks(), "numbers")
+        seen = numbers.uid("numbers").map(SeenBySubtask(ledger, union)).uid("seen")
+        seen.map(lambda number: (0, number, 0)).add_sink(LedgerSink(ledger)).uid("ledger")
+        if path is not None:
+            env.execute()
+            return None
+        client = env.execute_async()
+        Ledger.named(ledger).wait_until_written(40)
+        stopped: str = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+        return stopped
+
+    path = run(2, None)
+    SeenBySubtask.restored.pop(ledger, None)
+    run(parallelism, path)
+    shares = SeenBySubtask.restored.pop(ledger)
+    assert len(shares) == parallelism
+    if union:
+        assert all(share == list(range(40)) for share in shares)
+    else:
+        assert sorted(number for share in shares for number in share) == list(range(40))
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1

@@ -1,0 +1,575 @@
+"""What every keyed backend does, whatever it keeps its state in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from firesteel.common.errors import IncompatibleStateError, StateNotSerializableError
+from firesteel.common.time import Time
+from firesteel.common.typeinfo import Types
+from firesteel.contracts.functions import AggregateFunction
+from firesteel.contracts.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from firesteel.plan.state_handles import StateMode
+from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.testing.manual_clock import ManualClock
+
+VALUE = ValueStateDescriptor("value", Types.INT())
+LIST = ListStateDescriptor("list", Types.INT())
+
+Make = Callable[..., HashMapBackend]
+
+
+def small_disk(*args: Any, **options: Any) -> HashMapBackend:
+    """Hardly anything fits into memory, so that everything comes and goes."""
+    return DiskBackend(*args, cache_entries=2, map_size=1 << 20, **options)
+
+
+MAKERS: dict[str, Make] = {"hashmap": HashMapBackend, "disk": DiskBackend, "small disk": small_disk}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    made: list[HashMapBackend] = []
+
+    def maker(*args: Any, **options: Any) -> HashMapBackend:
+        made.append(MAKERS[request.param](*args, **options))
+        return made[-1]
+
+    yield maker
+    for backend in made:
+        backend.close()
+
+
+def turn_to(backend: HashMapBackend, key: Any, *namespaces: Any) -> None:
+    """What an operator does before it calls a function."""
+    if backend.tracks:
+        backend.touch((key,))
+        backend.touch_pairs([(key, namespace) for namespace in namespaces])
+    backend.current_key = key
+
+
+def written(snapshot: KeyedSnapshot) -> list[bytes]:
+    blocks: list[bytes] = []
+    while not snapshot.done:
+        blocks += snapshot.step()
+    return blocks
+
+
+def put(backend: HashMapBackend, values: dict[Any, Any]) -> None:
+    state = backend.get_state(VALUE)
+    for key, value in values.items():
+        turn_to(backend, key)
+        state.update(value)
+
+
+def got(backend: HashMapBackend, keys: Any) -> dict[Any, Any]:
+    state = backend.get_state(VALUE)
+    found = {}
+    for key in keys:
+        turn_to(backend, key)
+        found[key] = state.value()
+    return found
+
+
+def restored(make: Make, *blocks: list[bytes], **options: Any) -> HashMapBackend:
+    backend = make(**options)
+    for each in blocks:
+        for block in each:
+            backend.restore_block(block)
+    return backend
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return [0]
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        accumulator[0] += value
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator[0]
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return [a[0] + b[0]]
+
+
+# States -----------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_state_is_per_key(make: Make) -> None:
+    backend = make()
+    value, elements = backend.get_state(VALUE), backend.get_list_state(LIST)
+    entries = backend.get_map_state(MapStateDescriptor("map", Types.STRING(), Types.INT()))
+    total = backend.get_reducing_state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.INT()))
+    average = backend.get_aggregating_state(AggregatingStateDescriptor("total", Total(), Types.INT()))
+    for key in range(20):
+        turn_to(backend, key)
+        value.update(key)
+        elements.add_all([key, key + 1])
+        entries.put("x", key)
+        total.add(key)
+        total.add(1)
+        average.add(key)
+    for key in range(20):
+        turn_to(backend, key)
+        assert value.value() == key
+        assert list(elements) == [key, key + 1]
+        assert dict(entries.items()) == {"x": key}
+        assert total.get() == key + 1
+        assert average.get() == key
+        value.clear()
+        entries.remove("x")
+    for key in range(20):
+        turn_to(backend, key)
+        assert value.value() is None
+        assert entries.is_empty()
+        assert list(elements) == [key, key + 1]
+
+
+def test_state_per_namespace_and_its_merging(make: Make) -> None:
+    backend = make()
+    state = backend.namespaced(LIST)
+    for key in "abc":
+        for window in (1, 2, 3):
+            turn_to(backend, key, window)
+            state.set_namespace(window)
+            state.add(window)
+    for key in "abc":
+        turn_to(backend, key, 1, 2, 3)
+        state.merge_namespaces(key, 1, [2, 3])
+    for key in "abc":
+        turn_to(backend, key, 1, 2)
+        state.set_namespace(1)
+        assert list(state) == [1, 2, 3]
+        state.set_namespace(2)
+        assert list(state) == []
+        backend.clear_namespace(key, 1, ["list"])
+        state.set_namespace(1)
+        assert list(state) == []
+
+
+def test_values_expire(make: Make) -> None:
+    clock = ManualClock()
+    backend = make(clock.now)
+    descriptor = ValueStateDescriptor("value", Types.INT())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(100)).build())
+    state = backend.get_state(descriptor)
+    for key in range(5):
+        turn_to(backend, key)
+        state.update(key)
+    clock.advance(0.05)
+    turn_to(backend, 3)
+    state.update(33)
+    clock.advance(0.06)
+    alive = {}
+    for key in range(5):
+        turn_to(backend, key)
+        alive[key] = state.value()
+    assert alive == {0: None, 1: None, 2: None, 3: 33, 4: None}
+
+
+def test_all_keys_of_a_state_are_visited_and_may_be_changed_on_the_way(make: Make) -> None:
+    backend = make()
+    put(backend, dict.fromkeys(range(50), 1))
+    turn_to(backend, 7)
+    backend.get_state(VALUE).clear()
+    other = backend.get_list_state(LIST)
+    turn_to(backend, "only a list")
+    other.add(1)
+    seen = []
+    state = backend.get_state(VALUE)
+    for key in backend.keys_of("value"):
+        backend.current_key = key
+        seen.append(key)
+        state.update(2)
+    assert sorted(seen) == [key for key in range(50) if key != 7]
+    assert got(backend, range(50)) == {key: None if key == 7 else 2 for key in range(50)}
+    assert sum(map(len, backend.values_of("value"))) == 49
+
+
+def test_keys_that_share_a_hash_or_are_equal(make: Make) -> None:
+    assert hash(-1) == hash(-2)
+    backend = make()
+    put(backend, {-1: "one", -2: "two", 5: "five"})
+    put(backend, dict.fromkeys("abcdefgh", 0))  # let them leave the memory
+    assert got(backend, [-1, -2, 5.0]) == {-1: "one", -2: "two", 5.0: "five"}
+    put(backend, {-1: None})
+    put(backend, dict.fromkeys("abcdefgh", 0))
+    assert got(backend, [-1, -2]) == {-1: None, -2: "two"}
+
+
+# Snapshots --------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_of_the_moment_it_began(make: Make) -> None:
+    backend = make()
+    elements = backend.get_list_state(LIST)
+    for key in range(30):
+        turn_to(backend, key)
+        elements.add(key)
+    snapshot = backend.begin_snapshot(1)
+    assert snapshot.is_full
+    blocks: list[bytes] = []
+    for key in range(40):
+        turn_to(backend, key)
+        elements.add(100)
+        blocks += snapshot.step(2)
+    blocks += written(snapshot)
+    new = restored(make, blocks)
+    again = new.get_list_state(LIST)
+    for key in range(40):
+        turn_to(new, key)
+        assert list(again) == ([key] if key < 30 else [])
+
+
+def test_a_delta_holds_what_was_touched_since_the_confirmed_one(make: Make) -> None:
+    backend = make(incremental=True)
+    put(backend, dict.fromkeys(range(100), 1))
+    full = written(backend.begin_snapshot(1))
+    backend.confirm(1)
+    put(backend, {5: 2, 6: None, 200: 3})
+    snapshot = backend.begin_snapshot(2)
+    assert snapshot.base == 1
+    delta = written(snapshot)
+    assert sum(map(len, delta)) < sum(map(len, full)) / 2
+    expected = dict.fromkeys(range(100), 1) | {5: 2, 6: None, 200: 3}
+    assert got(restored(make, full, delta), expected) == expected
+
+
+def test_what_was_touched_before_an_aborted_checkpoint_is_in_the_next_delta(make: Make) -> None:
+    backend = make(incremental=True)
+    put(backend, dict.fromkeys(range(30), 1))
+    full = written(backend.begin_snapshot(1))
+    backend.confirm(1)
+    put(backend, {1: 2})
+    backend.begin_snapshot(2).step(1)
+    backend.discard(2)
+    put(backend, {2: 2})
+    written(backend.begin_snapshot(3))  # neither confirmed nor discarded yet
+    put(backend, {3: 2})
+    snapshot = backend.begin_snapshot(4)
+    assert snapshot.base == 1
+    assert got(restored(make, full, written(snapshot)), [1, 2, 3, 4]) == {1: 2, 2: 2, 3: 2, 4: 1}
+
+
+def test_after_so_many_deltas_comes_a_full_one(make: Make) -> None:
+    backend = make(incremental=True, max_deltas=2)
+    put(backend, dict.fromkeys(range(300), 1))
+    kinds = []
+    for number in range(1, 7):
+        put(backend, {number: 2})
+        snapshot = backend.begin_snapshot(number)
+        kinds.append(snapshot.is_full)
+        written(snapshot)
+        backend.confirm(number)
+    assert kinds == [True, False, False, True, False, False]
+
+
+def test_a_delta_larger_than_the_full_one_is_followed_by_a_full_one(make: Make) -> None:
+    backend = make(incremental=True)
+    put(backend, {0: 1})
+    kinds = []
+    for number in range(1, 4):
+        snapshot = backend.begin_snapshot(number)
+        kinds.append(snapshot.is_full)
+        written(snapshot)
+        backend.confirm(number)
+        put(backend, dict.fromkeys(range(100), number))
+    assert kinds == [True, False, True]
+
+
+def test_without_increments_every_snapshot_is_full_and_nothing_is_noted_in_between(make: Make) -> None:
+    backend = make()
+    put(backend, dict.fromkeys(range(10), 1))
+    for number in (1, 2):
+        snapshot = backend.begin_snapshot(number)
+        assert snapshot.is_full
+        written(snapshot)
+        backend.confirm(number)
+        assert backend.tracks == isinstance(backend, DiskBackend)
+        put(backend, dict.fromkeys(range(10), 2))
+        assert not backend._keys.changes.count()
+
+
+def test_a_value_that_cannot_be_written_fails_the_snapshot_and_not_the_processing(make: Make) -> None:
+    if make().tracks:
+        pytest.skip("on disk such a value is refused when it leaves the memory")
+    backend = make()
+    put(backend, {"a": 1})
+    state = backend.get_state(VALUE)
+    turn_to(backend, "b")
+    state.update(x for x in "abc")
+    snapshot = backend.begin_snapshot(1)
+    turn_to(backend, "b")
+    state.update(2)
+    with pytest.raises(StateNotSerializableError) as caught:
+        written(snapshot)
+    assert "in state 'value'" in caught.value.__notes__
+    backend.discard(1)
+    assert got(restored(make, written(backend.begin_snapshot(2))), "ab") == {"a": 1, "b": 2}
+
+
+def test_expired_values_are_left_out_of_full_snapshots_when_asked(make: Make) -> None:
+    clock = ManualClock()
+    backend = make(clock.now)
+    descriptor = ValueStateDescriptor("value", Types.INT())
+    config = StateTtlConfig.new_builder(Time.milliseconds(100)).cleanup_full_snapshot().build()
+    descriptor.enable_time_to_live(config)
+    state = backend.get_state(descriptor)
+    for key in range(10):
+        turn_to(backend, key)
+        state.update(key)
+        clock.advance(0.015)
+    blocks = written(backend.begin_snapshot(1))
+    new = restored(make, blocks)
+    assert sorted(new.keys_of("value")) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_discarded_snapshot_ends_at_once(make: Make) -> None:
+    backend = make()
+    put(backend, dict.fromkeys(range(10), 1))
+    snapshot = backend.begin_snapshot(1)
+    backend.discard(1)
+    assert snapshot.done
+    assert snapshot.step() == []
+    assert backend.tracks == isinstance(backend, DiskBackend)
+
+
+# Timers -----------------------------------------------------------------------------------------------
+
+
+def test_timers_are_of_the_moment_the_snapshot_began(make: Make) -> None:
+    backend = make(incremental=True)
+    queue = TimerQueue()
+    backend.add_timers("timers", queue)
+    for number in range(10):
+        queue.add(number // 3, f"k{number}")
+    snapshot = backend.begin_snapshot(1)
+    blocks = snapshot.step(2)
+    expected = set(queue.entries())
+    assert len(list(queue.due(1))) == 6
+    queue.add(2, "new")
+    queue.remove(3, "k9")
+    full = blocks + written(snapshot)
+    backend.confirm(1)
+    delta = written(backend.begin_snapshot(2))
+    for blocks, wanted in ((full, expected), (full + delta, set(queue.entries()))):
+        new, late = restored(make, blocks), TimerQueue()
+        assert new.unclaimed() == (["timers"])
+        new.add_timers("timers", late)
+        assert set(late.entries()) == wanted
+        assert new.unclaimed() == []
+
+
+def test_timers_are_restored_into_a_queue_that_is_there_already(make: Make) -> None:
+    backend, queue = make(), TimerQueue()
+    backend.add_timers("timers", queue, namespaced=True)
+    queue.add(3, ("a", "window"))
+    queue.add(4, ("b", "window"))
+    new, other = make(), TimerQueue()
+    new.add_timers("timers", other, namespaced=True)
+    for block in written(backend.begin_snapshot(1)):
+        new.restore_block(block, lambda key: key == "b")
+    assert list(other.entries()) == [(4, ("b", "window"))]
+
+
+# What was restored and what is asked for --------------------------------------------------------------
+
+
+def saved(make: Make, descriptor: StateDescriptor, fill: Callable[[Any], None]) -> tuple[list[bytes], Any]:
+    backend = make()
+    state = backend.get_keyed_state(descriptor)
+    for key in "abc":
+        turn_to(backend, key)
+        fill(state)
+    return written(backend.begin_snapshot(1)), backend.metas()
+
+
+def test_states_are_described(make: Make) -> None:
+    backend = make()
+    backend.get_state(VALUE)
+    expiring = ListStateDescriptor("expiring", Types.STRING())
+    expiring.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
+    expiring.set_version(3)
+    backend.namespaced(expiring, backend.scope())
+    backend.table("\0own")
+    described = {m.name: (m.mode, m.kind, m.type, m.version) for m in backend.metas()}
+    assert described == {
+        "value": (StateMode.KEYED, "value", "Integer", 0),
+        "expiring": (StateMode.KEYED, "window list with ttl", "ListTypeInfo<String>", 3),
+        "\0own": (StateMode.KEYED, "internal", "", 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (ListStateDescriptor("value", Types.INT()), "a list state of ListTypeInfo<Integer>, version 0"),
+        (ValueStateDescriptor("value", Types.STRING()), "a value state of String, version 0"),
+    ],
+)
+def test_e32_another_kind_or_type_than_was_saved_is_refused(make: Make, wanted: Any, found: str) -> None:
+    blocks, metas = saved(make, VALUE, lambda state: state.update(1))
+    new = restored(make, blocks, operator="Count words")
+    new.expect(metas)
+    with pytest.raises(IncompatibleStateError) as caught:
+        new.get_keyed_state(wanted)
+    text = str(caught.value)
+    assert "state 'value' of operator 'Count words'" in text
+    assert f"expected {found}" in text
+    assert "found a value state of Integer, version 0" in text
+
+
+def test_a_new_version_without_migration_is_refused(make: Make) -> None:
+    blocks, metas = saved(make, VALUE, lambda state: state.update(1))
+    new = restored(make, blocks)
+    new.expect(metas)
+    newer = ValueStateDescriptor("value", Types.INT())
+    newer.set_version(1)
+    with pytest.raises(IncompatibleStateError, match=r"descriptor\.set_version\(version, migrate\)"):
+        new.get_state(newer)
+
+
+def _value(migrate: Any) -> StateDescriptor:
+    descriptor = ValueStateDescriptor("new", Types.STRING())
+    descriptor.set_version(2, migrate)
+    return descriptor
+
+
+def _list(migrate: Any) -> StateDescriptor:
+    descriptor = ListStateDescriptor("new", Types.STRING())
+    descriptor.set_version(2, migrate)
+    return descriptor
+
+
+def _map(migrate: Any) -> StateDescriptor:
+    descriptor = MapStateDescriptor("new", Types.STRING(), Types.STRING())
+    descriptor.set_version(2, migrate)
+    return descriptor
+
+
+@dataclass(frozen=True)
+class Evolution:
+    old: StateDescriptor
+    new: Callable[[Any], StateDescriptor]
+    fill: Callable[[Any], None]
+    read: Callable[[Any], Any]
+    expected: Any
+
+
+EVOLUTIONS = {
+    "value": Evolution(
+        ValueStateDescriptor("old", Types.INT()), _value, lambda s: s.update(1), lambda s: s.value(), "1 of 0"
+    ),
+    "list": Evolution(ListStateDescriptor("old", Types.INT()), _list, lambda s: s.add(2), list, ["2 of 0"]),
+    "map": Evolution(
+        MapStateDescriptor("old", Types.STRING(), Types.INT()),
+        _map,
+        lambda s: s.put("x", 3),
+        lambda s: dict(s.items()),
+        {"x": "3 of 0"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EVOLUTIONS)
+@pytest.mark.parametrize("ttl", [False, True])
+def test_old_values_are_migrated_and_found_under_a_new_name(make: Make, kind: str, ttl: bool) -> None:
+    evolution = EVOLUTIONS[kind]
+    blocks, metas = saved(make, evolution.old, evolution.fill)
+    new = restored(make, blocks)
+    new.expect(metas)
+    descriptor = evolution.new(lambda value, version: f"{value} of {version}")
+    descriptor.renamed_from("other", "old")
+    if ttl:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+    state = new.get_keyed_state(descriptor)
+    assert new.unclaimed() == []
+    for key in "abc":
+        turn_to(new, key)
+        assert evolution.read(state) == evolution.expected
+    again = restored(make, written(new.begin_snapshot(1)))
+    again.expect(new.metas())
+    state = again.get_keyed_state(descriptor)
+    for key in "abc":
+        turn_to(again, key)
+        assert evolution.read(state) == evolution.expected
+
+
+def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped(make: Make) -> None:
+    blocks, metas = saved(make, VALUE, lambda state: state.update(1))
+    new = restored(make, blocks)
+    new.expect(metas)
+    new.get_list_state(LIST)
+    assert new.unclaimed() == ["value"]
+    assert {meta.name for meta in new.metas()} == {"value", "list"}
+    new.drop_unclaimed()
+    assert new.unclaimed() == []
+    assert {meta.name for meta in new.metas()} == {"list"}
+    assert got(new, "abc") == dict.fromkeys("abc")
+
+
+def test_window_functions_may_ask_late(make: Make) -> None:
+    blocks, metas = saved(make, VALUE, lambda state: state.update(1))
+    new = restored(make, blocks)
+    new.expect(metas)
+    new.asks_late = True
+    assert new.unclaimed() == []
+    assert got(new, "abc") == dict.fromkeys("abc", 1)
+
+
+# Between backends -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", MAKERS)
+def test_backends_read_each_others_snapshots(make: Make, other: str) -> None:
+    backend = make(incremental=True)
+    put(backend, {key: key for key in range(50)})
+    full = written(backend.begin_snapshot(1))
+    backend.confirm(1)
+    put(backend, dict.fromkeys(range(10)))
+    delta = written(backend.begin_snapshot(2))
+    new = restored(MAKERS[other], full, delta)
+    assert got(new, range(50)) == {key: None if key < 10 else key for key in range(50)}
+    new.close()
+
+
+def test_the_file_of_the_disk_backend_grows_also_during_a_snapshot() -> None:
+    backend = small_disk()
+    elements = backend.get_list_state(ListStateDescriptor("list", Types.STRING()))
+    for key in range(200):
+        turn_to(backend, key)
+        elements.add(f"{key}" * 500)
+    snapshot = backend.begin_snapshot(1)
+    blocks = snapshot.step(2)
+    for key in range(200, 1500):
+        turn_to(backend, key)
+        elements.add(f"{key}" * 500)
+    blocks += written(snapshot)
+    new = restored(HashMapBackend, blocks)
+    assert new.table("list") == {key: [f"{key}" * 500] for key in range(200)}
+    backend.close()
+
+
+def test_the_disk_backend_keeps_few_keys_in_memory() -> None:
+    backend = DiskBackend(cache_entries=100)
+    put(backend, {key: key for key in range(5000)})
+    assert len(backend.table("value")) <= 100 + 100 // 8 + 1
+    assert got(backend, range(0, 5000, 7)) == {key: key for key in range(0, 5000, 7)}
+    backend.close()
