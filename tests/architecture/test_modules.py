@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-FACADES = ["firesteel.common", "firesteel.datastream", "firesteel.testing"]
+FACADES = ["firesteel.common", "firesteel.datastream", "firesteel.state_processor", "firesteel.testing"]
 
 
 def module_name(path: Path) -> str:

@@ -61,6 +61,19 @@ class Walk:
         self.printed += done.stdout
         return done.stdout + done.stderr
 
+    def watch(self, command: str, expected: str) -> None:
+        """Run a block again and again until it prints what it should."""
+        printed: list[str] = []
+
+        def is_there() -> bool:
+            printed[:] = [self.run(command)]
+            return as_shown(expected, printed[0])
+
+        try:
+            until(is_there, 40)
+        except AssertionError:
+            pytest.fail(f"{command}should print\n{expected}but prints\n{printed[0]}\n{self.log}")
+
     def _filled_in(self, command: str) -> str:
         sources = {
             "TASK": (r"is in process (\d+)", lambda: self.log),
@@ -117,9 +130,7 @@ def test_the_walkthrough_does_what_it_says(walk: Walk) -> None:
         expected = shown if next_info == "text" else None
         if info == "sh watch":
             assert expected is not None
-            until(
-                lambda t=text, e=expected: as_shown(e, walk.run(t)), 40, f"{text}prints\n{expected}{walk.log}"
-            )
+            walk.watch(text, expected)
         elif info == "sh":
             printed = walk.run(text)
             assert expected is None or as_shown(expected, printed), f"{text}printed\n{printed}\n{walk.log}"

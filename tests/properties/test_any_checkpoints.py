@@ -95,6 +95,7 @@ class Tasks:
         self.barriers: dict[TaskId, deque[CheckpointOrder]] = {task: deque() for task in SUBTASKS}
         self.finals: set[TaskId] = set()
         self.acknowledged: dict[int, set[TaskId]] = {}
+        self.under_way: dict[int, CheckpointKind] = {}
         self.completed: set[int] = set()
         self.is_ending = False
         self.stop: int | None = None  # the STOP savepoint under way
@@ -107,18 +108,16 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         choose = self.random.choice
-        incremental, retained = choose([False, True]), choose([1, 2])
         self.settings = CheckpointSettings(
             interval=10.0,
             timeout=30.0,
             min_pause=choose([0.0, 3.0]),
             max_concurrent=choose([1, 2]),
             tolerable_failures=choose([0, 2, 1000]),
-            num_retained=retained,
-            incremental=incremental,
+            num_retained=choose([1, 2]),
+            incremental=choose([False, True]),
             savepoint_directory="memory://sp",
         )
-        self.retained_bound = retained + incremental
         self.uri = choose(["", "memory://checkpoints"])
         self.files: dict[str, bytes] = {}
         self.now = 1000.0
@@ -234,7 +233,7 @@ class World:
             case CheckpointCompleted(checkpoint_id, final):
                 self.check_completed(world, checkpoint_id, final)
             case CheckpointAborted(checkpoint_id):
-                assert checkpoint_id not in world.completed
+                assert world.under_way.pop(checkpoint_id, None) is not None, "begun, and not ended yet"
                 for barriers in world.barriers.values():
                     kept = [
                         order for order in barriers if order.id != checkpoint_id or self.random.random() < 0.3
@@ -264,10 +263,17 @@ class World:
             world.stop = order.id
         assert order.kind.is_savepoint or (order.root == self.checkpoints.root)
         world.acknowledged[order.id] = set()
+        world.under_way[order.id] = order.kind
 
     def check_completed(self, world: Tasks, checkpoint_id: int, final: bool) -> None:
         assert world.acknowledged[checkpoint_id] == set(SUBTASKS), "complete only when all have acknowledged"
         assert checkpoint_id not in world.completed
+        assert self.status is JobStatus.RUNNING, "nobody commits in an attempt that ends"
+        for other, kind in world.under_way.items():
+            if world.acknowledged[other] != set(SUBTASKS):
+                assert other > checkpoint_id or kind is CheckpointKind.SAVEPOINT, "older ones are given up"
+                assert not final, "nothing goes on behind the checkpoint that ends the job"
+        del world.under_way[checkpoint_id]
         found = self.checkpoints.newest_valid(lambda text: None)
         assert found is not None
         assert found.manifest.checkpoint_id >= checkpoint_id, "durable before anybody commits"
@@ -387,7 +393,9 @@ class World:
             return
         answer = self.store.perform(work)
         if isinstance(work, SubsumeOlder):
-            assert len(self.checkpoints.completed()) <= self.retained_bound + self.settings.max_concurrent
+            for older in self.checkpoints.completed()[self.settings.num_retained :]:
+                assert work.needed_from is not None, "no more are kept than are to be retained"
+                assert older >= work.needed_from
         if answer is not None:
             self.send(answer)
 

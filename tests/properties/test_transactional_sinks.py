@@ -271,13 +271,13 @@ def check(spec: OperatorSpec, parallelism: int, actions: list[Any], seen: Callab
     assert sorted(seen()) == list(range(run.position))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(1, 3), ACTIONS_AND_FUSE)
 def test_two_phase_commit_shows_every_record_once(parallelism: int, actions: list[Any]) -> None:
     check(SinkSpec(Shipped.of(TwoPhases(), "add_sink")), parallelism, actions, database_shows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(1, 3), ACTIONS_AND_FUSE)
 def test_writer_and_committer_show_every_record_once(parallelism: int, actions: list[Any]) -> None:
     check(WriterSinkSpec(Shipped.of(WriterAndCommitter(), "sink_to")), parallelism, actions, database_shows)
@@ -287,7 +287,7 @@ def database_shows() -> list[Any]:
     return DATABASE.seen()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 3), ACTIONS)
 def test_write_ahead_shows_every_record_once_when_it_is_not_hit_while_sending(
     tmp_path_factory: pytest.TempPathFactory, parallelism: int, actions: list[Any]
@@ -296,7 +296,7 @@ def test_write_ahead_shows_every_record_once_when_it_is_not_hit_while_sending(
     check(SinkSpec(Shipped.of(Ahead(committer, "job"), "add_sink")), parallelism, actions, database_shows)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.integers(1, 3),
     ACTIONS,

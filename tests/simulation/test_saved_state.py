@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from firesteel.datastream import (
 )
 from firesteel.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from firesteel.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.state_processor import SavepointReader, SavepointWriter
 from firesteel.testing import simulated_environment
 
@@ -57,9 +59,16 @@ def stopped(directory: Path, seed: int, parallelism: int, savepoint: str | None 
     env = environment(seed, parallelism, savepoint)
     visitors = visitors_of(env).key_by(lambda visitor: visitor[1])
     visitors.process(CountVisitors()).uid("doors").print()
-    return SavepointReader(
-        env.execute_async("visitors").stop_with_savepoint(False, str(directory)).result(60)
-    )
+    client = env.execute_async("visitors")
+    assert isinstance(client, MasterJobClient)
+    try:
+        while client.statistics().checkpoints.completed < 2 and not client.is_over():
+            time.sleep(0.01)  # nothing tells when a checkpoint is complete
+        if client.is_over():
+            client.wait()
+        return SavepointReader(client.stop_with_savepoint(False, str(directory)).result(60))
+    finally:
+        client.cancel().result(60)
 
 
 def counts(reader: SavepointReader) -> dict[str, int]:

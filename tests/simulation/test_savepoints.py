@@ -238,7 +238,7 @@ def test_a_renamed_state_keeps_its_values(tmp_path: Path, ledger: str) -> None:
 
 def test_l24_state_that_nobody_asks_for_is_refused_unless_allowed(tmp_path: Path, ledger: str) -> None:
     path = stopped_at_the_middle(tmp_path, ledger)
-    with pytest.raises(FiresteelError, match="'count'.*allowNonRestoredState"):
+    with pytest.raises(FiresteelError, match=r"'count'.*allowNonRestoredState"):
         go_on(tmp_path, path, ledger, 2, Forgetful())
     committed = go_on(
         tmp_path, path, ledger, 2, Forgetful(), **{"execution.state-recovery.ignore-unclaimed-state": "true"}

@@ -56,8 +56,9 @@ def _restore_keyed(
         whole = mine.start <= theirs.start and theirs.stop <= mine.stop
         accepts = None if whole else _in_groups(mine, plan.max_parallelism)
         for segment in old.keyed:
+            is_newest = segment is old.keyed[-1]
             for block in read(segment):
-                keyed.restore_block(block, accepts)
+                keyed.restore_block(block, accepts, is_newest=is_newest)
 
 
 def _in_groups(groups: range, max_parallelism: int) -> Callable[[Any], bool]:

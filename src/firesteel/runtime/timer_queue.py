@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import compress
 from operator import index
 from typing import Any
 
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP
 from firesteel.state.changes import Changes
+
+#: Times and entries.
+Timers = tuple[list[int], list[Any]]
 
 _SLACK = 64  # times without timers that the heap may hold beyond as many as it has with timers
 
@@ -166,7 +169,7 @@ class TimerQueue:
 class FrozenQueue:
     """The timers of a queue at one moment."""
 
-    __slots__ = ("_buckets", "_done", "_kept", "_pairs", "_queue")
+    __slots__ = ("_buckets", "_changed", "_entries", "_kept", "_queue", "_time", "_times")
 
     def __init__(
         self, queue: TimerQueue, buckets: dict[int, Any], changed: Iterable[tuple[int, Any]] | None
@@ -174,9 +177,15 @@ class FrozenQueue:
         self._queue = queue
         self._buckets = buckets
         self._kept: dict[int, Any] = {}  # buckets that have changed since, as they were
-        timers: list[Any] = list(buckets if changed is None else changed)
-        self._done = not timers
-        self._pairs = self._all(timers) if changed is None else self._changed(timers)
+        self._changed = None if changed is None else list(changed)
+        self._times = list(buckets) if changed is None else []
+        self._time = 0
+        self._entries: list[Any] = []  # of this time, still to be handed out, last one first
+
+    @property
+    def done(self) -> bool:
+        """Whether all have been taken."""
+        return not (self._entries or self._times or self._changed)
 
     def keep(self, time: int) -> None:
         """The bucket of a time is about to change."""
@@ -184,35 +193,42 @@ class FrozenQueue:
             bucket = self._buckets.get(time, _NONE)
             self._kept[time] = _Bucket(bucket) if type(bucket) is _Bucket else bucket
 
-    def take(self, count: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+    def take(self, count: int) -> tuple[Timers, Timers]:
         """Some more timers: those that were there, and those that were gone."""
-        found = list(islice(self._pairs, count))
-        self._done = len(found) < count
-        present = [(time, entry) for time, entry, is_there in found if is_there]
-        return present, [(time, entry) for time, entry, is_there in found if not is_there]
-
-    @property
-    def done(self) -> bool:
-        """Whether all have been taken."""
-        return self._done
+        if self._changed is None:
+            return self._take_all(count), ([], [])
+        taken, self._changed = self._changed[:count], self._changed[count:]
+        is_there = [entry in _members(self._bucket(time)) for time, entry in taken]
+        gone = [not there for there in is_there]
+        return _lists(compress(taken, is_there)), _lists(compress(taken, gone))
 
     def close(self) -> None:
         """Nobody will take any more."""
-        self._done = True
+        self._times, self._entries, self._changed = [], [], None
         self._queue.thaw(self)
 
-    def _all(self, times: list[int]) -> Iterator[tuple[int, Any, bool]]:
-        for time in times:
-            for entry in list(_members(self._bucket(time))):
-                yield time, entry, True
-
-    def _changed(self, timers: list[tuple[int, Any]]) -> Iterator[tuple[int, Any, bool]]:
-        for time, entry in timers:
-            bucket = self._bucket(time)
-            yield time, entry, entry in bucket if type(bucket) is _Bucket else bucket == entry
+    def _take_all(self, count: int) -> Timers:
+        # No pair is made per timer: a million of them would call the garbage collector into the middle of a job.
+        times: list[int] = []
+        entries: list[Any] = []
+        while len(times) < count and not self.done:
+            if not self._entries:
+                self._time = self._times.pop()
+                self._entries = list(_members(self._bucket(self._time)))
+                self._entries.reverse()
+            found = self._entries[-1 : -1 - (count - len(times)) : -1]
+            del self._entries[len(self._entries) - len(found) :]
+            entries += found
+            times += [self._time] * len(found)
+        return times, entries
 
     def _bucket(self, time: int) -> Any:
         return self._kept[time] if time in self._kept else self._buckets.get(time, _NONE)
+
+
+def _lists(timers: Iterable[tuple[int, Any]]) -> Timers:
+    chosen = list(timers)
+    return [time for time, _ in chosen], [entry for _, entry in chosen]
 
 
 def _members(bucket: Any) -> Iterable[Any]:

@@ -147,11 +147,12 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         """What is known of the states that are restored; asking for one in another way is refused."""
         self._registry.expect(metas)
 
-    def restore_block(self, payload: bytes, accepts: Accepts | None = None) -> None:
+    def restore_block(self, payload: bytes, accepts: Accepts | None = None, *, is_newest: bool = True) -> None:
         """Put a block of a snapshot into this backend, before the operator is opened.
 
-        ``accepts`` tells which keys belong here; without it all do. Timers and entries of stores wait until
-        the operator asks for its queue or store.
+        ``accepts`` tells which keys belong here; without it all do. ``is_newest``: it is of the newest segment of its
+        chain, the only one whose stores count. Timers and entries of stores wait until the operator asks for its
+        queue or store.
         """
         match chosen(read_block(payload), accepts):
             case ("put", name, namespaced, keys, values):
@@ -163,7 +164,8 @@ class HashMapBackend(TrackedState, KeyedStateStore):
             case ("timers_removed", name, namespaced, times, entries):
                 self._remove_timers(TableId(name, namespaced), zip(times, entries, strict=True))
             case ("entries", name, keys, values, extra):
-                self._restore_store(name, keys, values, extra)
+                if keys and is_newest:
+                    self._restore_store(name, keys, values, extra)
             case unknown:
                 raise CorruptStateError(f"a block of keyed state begins with {short_repr(unknown[:1])}")
 

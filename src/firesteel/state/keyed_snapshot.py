@@ -16,7 +16,7 @@ from firesteel.common.errors import StateNotSerializableError
 from firesteel.state.state_blocks import Block, write_block
 from firesteel.state.ttl_sweep import GONE
 
-__all__ = ["Among", "FrozenTimers", "KeyedSnapshot", "SnapshotPart", "TablePart", "TimersPart"]
+__all__ = ["Among", "FrozenTimers", "KeyedSnapshot", "SnapshotPart", "StoreBegins", "TablePart", "TimersPart"]
 
 STEP_ENTRIES = 4096
 _BLOCK_ENTRIES = 1024
@@ -25,6 +25,8 @@ _STEP_BYTES = 256 * 1024  # a step ends when it has made so much, whatever the n
 #: What is left of a stored value, `GONE` for nothing: expired values are not written.
 Keep = Callable[[Any], Any]
 Encode = Callable[[Any], Any]
+#: Times and entries.
+Timers = tuple[list[int], list[Any]]
 MakeBlock = Callable[[list[Any], list[Any]], Block]
 
 
@@ -60,7 +62,7 @@ class SnapshotPart(Protocol):
 class FrozenTimers(Protocol):
     """The timers of a queue as they were at one moment."""
 
-    def take(self, count: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+    def take(self, count: int) -> tuple[Timers, Timers]:
         """Some more timers: those that were there, and, in a delta, those that were gone."""
         ...
 
@@ -187,15 +189,30 @@ class TimersPart:
         """Serialise up to so many more timers."""
         present, gone = self._frozen.take(entries)
         payloads = []
-        for kind, timers in (("timers", present), ("timers_removed", gone)):
-            if timers:
-                times, found = zip(*timers, strict=True)
-                payloads.append(write_block((kind, self._name, self._namespaced, list(times), list(found))))
+        for kind, (times, found) in (("timers", present), ("timers_removed", gone)):
+            if times:
+                payloads.append(write_block((kind, self._name, self._namespaced, times, found)))
         return payloads
 
     def close(self) -> None:
         """Let the queue go."""
         self._frozen.close()
+
+
+class StoreBegins:
+    """Says in a delta that what follows is all that a store has; without this an empty store would say nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.done = False
+
+    def step(self, entries: int) -> list[bytes]:
+        """An empty block."""
+        self.done = True
+        return [write_block(("entries", self._name, [], [], None))]
+
+    def close(self) -> None:
+        """Nothing to let go."""
 
 
 class KeyedSnapshot:

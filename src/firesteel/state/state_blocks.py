@@ -9,7 +9,9 @@
 ``("list", name, mode, items)``                       a list state; of a broadcast state the pairs of key and value
 ====================================================  ==========================================================
 
-Blocks are applied in the order in which they were written; a later one wins.
+Blocks are applied in the order in which they were written; a later one wins. Stores are whole in every segment, also
+in deltas: only those of the newest segment count, and a delta says with an empty block that a store may have become
+empty.
 """
 
 from __future__ import annotations

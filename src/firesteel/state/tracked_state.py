@@ -16,6 +16,7 @@ from firesteel.state.keyed_snapshot import (
     Keep,
     KeyedSnapshot,
     SnapshotPart,
+    StoreBegins,
     TablePart,
     TimersPart,
 )
@@ -182,6 +183,8 @@ class TrackedState:
             changed = None if full else timers.log.before_last_cut() if timers.log is not None else ()
             parts.append(TimersPart(name, namespaced, timers.freeze(changed)))
         for name, store in self._stores.items():
+            if not full:
+                parts.append(StoreBegins(name))
             parts += store.freeze(name)
         return parts
 

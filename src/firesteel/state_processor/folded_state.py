@@ -80,12 +80,13 @@ class FoldedState:
                 for timer in zip(times, entries, strict=True):
                     timers.pop(timer, None)
             case ("entries", name, keys, values, extra):
-                # Stores are written whole, in every delta.
+                # Stores are whole in every segment.
                 found = self.stores.setdefault(name, [])
                 if name not in written_anew:
                     written_anew.add(name)
                     found.clear()
-                found.append((keys, values, extra))
+                if keys:
+                    found.append((keys, values, extra))
             case unknown:
                 raise CorruptStateError(f"a block of keyed state begins with {short_repr(unknown[:1])}")
 

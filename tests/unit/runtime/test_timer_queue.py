@@ -122,3 +122,20 @@ def test_a_time_that_is_no_whole_number_is_refused(time: Any) -> None:
 
 def test_the_last_time_there_is() -> None:
     assert list(queue_of((MAX_TIMESTAMP, "a")).due(MAX_TIMESTAMP)) == [(MAX_TIMESTAMP, "a")]
+
+
+def test_a_frozen_queue_hands_out_the_timers_of_a_time_in_their_order() -> None:
+    queue = TimerQueue()
+    for entry in "abcdefg":
+        queue.add(1, entry)
+    frozen = queue.freeze()
+    queue.remove(1, "c")
+    queue.add(1, "new")
+    taken = []
+    while not frozen.done:
+        (times, entries), _ = frozen.take(3)
+        assert set(times) <= {1}
+        taken += entries
+    assert taken == list("abcdefg")
+    frozen.close()
+    assert [entry for _, entry in queue.entries()] == ["a", "b", "d", "e", "f", "g", "new"]

@@ -1,0 +1,193 @@
+"""Jobs from files to files, with failures in between: what is finished is what a run without failures gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firesteel.common import Configuration
+from firesteel.common.serialization import Encoder
+from firesteel.common.typeinfo import Types
+from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.connectors.files.reader import FileReader
+from firesteel.contracts.functions import MapFunction
+from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.contracts.source import Polled, SourceContext, SourceFunction, SourceReader
+from firesteel.datastream import StreamExecutionEnvironment
+from firesteel.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileProcessingMode,
+    FileSink,
+    FileSource,
+    RollingPolicy,
+    StreamFormat,
+)
+from firesteel.datastream.functions import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from firesteel.datastream.state import ListStateDescriptor
+from firesteel.testing import simulated_environment
+
+
+def environment(directory: Path, seed: int = 0, parallelism: int = 2) -> StreamExecutionEnvironment:
+    """Checkpoints every 20 ms of simulated time, and restarts without end."""
+    options = {
+        "execution.checkpointing.interval": "20 ms",
+        "execution.checkpointing.dir": str(directory / "checkpoints"),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "100",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }
+    return simulated_environment(seed, parallelism, Configuration.from_dict(options))
+
+
+class SlowFiles(FileSource):
+    """Takes a while to read, so that checkpoints find it at work."""
+
+    def create_reader(self, context: SourceContext) -> SourceReader:
+        return SlowReader(self.stream_format, context)
+
+
+class SlowReader(FileReader):
+    def __init__(self, stream_format: StreamFormat, context: SourceContext) -> None:
+        super().__init__(stream_format, context)
+        self._now = context.now
+
+    def poll(self, limit: int) -> Polled:
+        polled = super().poll(min(limit, 3))
+        return replace(polled, retry_at=max(polled.retry_at, self._now() + 0.007))
+
+
+class FailsNowAndThen(MapFunction):
+    """Raises for every 37th record of each of the first attempts."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._attempt = runtime_context.get_attempt_number()
+        self._count = 0
+
+    def map(self, value: Any) -> Any:
+        self._count += 1
+        if self._attempt < 4 and self._count == 37 - 3 * self._attempt:
+            raise ValueError(f"attempt {self._attempt} is not to succeed")
+        return value
+
+
+def lines_in(directory: Path) -> list[str]:
+    files = [path for path in directory.rglob("part-*") if path.is_file()]
+    return [line for path in files for line in path.read_text().splitlines()]
+
+
+def write_input(directory: Path, files: int = 4, lines: int = 60) -> list[str]:
+    (directory / "in").mkdir()
+    for number in range(files):
+        text = "".join(f"{number}-{line}\n" for line in range(lines))
+        (directory / "in" / f"{number}.txt").write_text(text)
+    return [f"{number}-{line}" for number in range(files) for line in range(lines)]
+
+
+def file_sink(directory: Path, part_size: int) -> FileSink:
+    return (
+        FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=part_size))
+        .build()
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_line_gets_from_files_to_files_exactly_once(tmp_path: Path, seed: int) -> None:
+    expected = write_input(tmp_path)
+    env = environment(tmp_path, seed, parallelism=1 + seed % 3)
+    source = SlowFiles(StreamFormat.text_line_format(), (str(tmp_path / "in"),))
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    lines.rebalance().map(FailsNowAndThen()).sink_to(file_sink(tmp_path, 50 if seed % 2 else 1 << 20))
+    env.execute()
+    assert Counter(lines_in(tmp_path / "out")) == Counter(expected)
+
+
+def test_read_file_reads_once_and_needs_no_checkpoints(tmp_path: Path) -> None:
+    expected = write_input(tmp_path)
+    env = simulated_environment(parallelism=2)
+    stream = env.read_file(StreamFormat.text_line_format(), str(tmp_path / "in"))
+    assert stream.get_type() == Types.STRING()
+    stream.sink_to(file_sink(tmp_path, 100))
+    env.execute()
+    assert sorted(lines_in(tmp_path / "out")) == sorted(expected)
+
+
+class AddsAFile(MapFunction):
+    """Puts another file into the directory when it sees a line that asks for one."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+
+    def map(self, value: str) -> str:
+        if value.startswith("next "):
+            number = int(value.removeprefix("next "))
+            hidden = self._directory / f".{number}"
+            hidden.write_text(f"next {number + 1}\n" if number < 5 else "last\n")
+            hidden.rename(self._directory / f"{number}")
+        if value == "last":
+            raise StopAsking
+        return value
+
+
+class StopAsking(Exception):
+    """Ends a job that has no end."""
+
+
+def test_continuous_reading_picks_up_files_that_appear(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0").write_text("next 1\n")
+    env = simulated_environment(parallelism=1)
+    mode = FileProcessingMode.PROCESS_CONTINUOUSLY
+    stream = env.read_file(StreamFormat.text_line_format(), str(tmp_path / "in"), mode, 100)
+    seen = []
+    with (
+        pytest.raises(Exception, match="StopAsking"),
+        stream.map(AddsAFile(str(tmp_path / "in"))).execute_and_collect() as results,
+    ):
+        for value in results:
+            seen.append(value)
+    assert seen == [f"next {number}" for number in range(1, 6)]
+
+
+class Numbers(SourceFunction, CheckpointedFunction):
+    """Counts up to an end, resettable."""
+
+    bounded = True
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+        self._running = True
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        descriptor = ListStateDescriptor("next", Types.LONG())
+        self._state = context.get_operator_state_store().get_list_state(descriptor)
+        self._next = next(iter(self._state.get()), 0)
+
+    def run(self, ctx: SourceFunction.SourceContext) -> None:
+        while self._running and self._next < self._end:
+            with ctx.get_checkpoint_lock():
+                ctx.collect(self._next)
+                self._next += 1
+
+    def cancel(self) -> None:
+        self._running = False
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._state.update([self._next])
+
+
+def test_a_source_function_goes_on_where_it_was(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    numbers = env.add_source(Numbers(500), type_info=Types.INT())
+    numbers.rebalance().map(FailsNowAndThen(), Types.INT()).sink_to(file_sink(tmp_path, 100))
+    env.execute()
+    assert Counter(lines_in(tmp_path / "out")) == Counter(str(number) for number in range(500))
