@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from firesteel.common import Configuration, Types, WatermarkStrategy
 from firesteel.common.errors import StateError
+from firesteel.common.time import Time
 from firesteel.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
@@ -18,6 +20,7 @@ from firesteel.datastream import (
 )
 from firesteel.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from firesteel.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from firesteel.datastream.window import ProcessingTimeSessionWindows, TumblingProcessingTimeWindows
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.state_processor import SavepointReader, SavepointWriter
 from firesteel.testing import simulated_environment
@@ -54,11 +57,20 @@ def visitors_of(env: StreamExecutionEnvironment) -> Any:
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "Visitors").uid("visitors")
 
 
-def stopped(directory: Path, seed: int, parallelism: int, savepoint: str | None = None) -> SavepointReader:
+def counting(visitors: Any) -> Any:
+    return visitors.process(CountVisitors())
+
+
+def stopped(
+    directory: Path,
+    seed: int,
+    parallelism: int,
+    savepoint: str | None = None,
+    build: Callable[[Any], Any] = counting,
+) -> SavepointReader:
     """Run the counting job for a while and stop it with a savepoint."""
     env = environment(seed, parallelism, savepoint)
-    visitors = visitors_of(env).key_by(lambda visitor: visitor[1])
-    visitors.process(CountVisitors()).uid("doors").print()
+    build(visitors_of(env).key_by(lambda visitor: visitor[1])).uid("doors").print()
     client = env.execute_async("visitors")
     assert isinstance(client, MasterJobClient)
     try:
@@ -122,7 +134,7 @@ def test_a_state_of_another_type_is_refused(tmp_path: Path) -> None:
         stopped(tmp_path, 1, 2, writer.write(str(tmp_path / "begin")))
 
 
-class Sum(AggregateFunction):
+class Count(AggregateFunction):
     """How many."""
 
     def create_accumulator(self) -> int:
@@ -136,3 +148,23 @@ class Sum(AggregateFunction):
 
     def merge(self, acc_a: int, acc_b: int) -> int:
         return acc_a + acc_b
+
+
+def test_contents_of_windows_are_read(tmp_path: Path) -> None:
+    def build(visitors: Any) -> Any:
+        return visitors.window(TumblingProcessingTimeWindows.of(Time.days(10_000))).aggregate(Count())
+
+    reader = stopped(tmp_path, 1, 2, build=build)
+    assert [state.name for state in reader.states("doors") if state.kind == "internal"] == ["panes"]
+    assert {entry.key: entry.value for entry in reader.read("doors", "panes")} == emitted(reader)
+
+
+def test_sessions_are_read(tmp_path: Path) -> None:
+    def build(visitors: Any) -> Any:
+        return visitors.window(ProcessingTimeSessionWindows.with_gap(Time.days(10_000))).aggregate(Count())
+
+    reader = stopped(tmp_path, 1, 2, build=build)
+    found = {
+        entry.key: sum(session[2] for session in entry.value) for entry in reader.read("doors", "sessions")
+    }
+    assert found == emitted(reader)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from firesteel.common import Configuration
+from firesteel.common.errors import UserCodeError
 from firesteel.common.serialization import Encoder
 from firesteel.common.typeinfo import Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
@@ -32,7 +33,7 @@ from firesteel.datastream.functions import (
     FunctionSnapshotContext,
 )
 from firesteel.datastream.state import ListStateDescriptor
-from firesteel.testing import simulated_environment
+from firesteel.testing import CollectSink, simulated_environment
 
 
 def environment(directory: Path, seed: int = 0, parallelism: int = 2) -> StreamExecutionEnvironment:
@@ -148,14 +149,11 @@ def test_continuous_reading_picks_up_files_that_appear(tmp_path: Path) -> None:
     env = simulated_environment(parallelism=1)
     mode = FileProcessingMode.PROCESS_CONTINUOUSLY
     stream = env.read_file(StreamFormat.text_line_format(), str(tmp_path / "in"), mode, 100)
-    seen = []
-    with (
-        pytest.raises(Exception, match="StopAsking"),
-        stream.map(AddsAFile(str(tmp_path / "in"))).execute_and_collect() as results,
-    ):
-        for value in results:
-            seen.append(value)
-    assert seen == [f"next {number}" for number in range(1, 6)]
+    sink = CollectSink()
+    stream.map(AddsAFile(str(tmp_path / "in"))).add_sink(sink)
+    with pytest.raises(UserCodeError, match="StopAsking"):
+        env.execute()
+    assert sink.values == [f"next {number}" for number in range(1, 6)]
 
 
 class Numbers(SourceFunction, CheckpointedFunction):

@@ -394,7 +394,7 @@ CHUNK_RECORDS = _required(
 )
 SOURCE_BATCH = _required("firesteel.source.batch", INTEGER, 1024, "Records that a source hands over at once.")
 SHUFFLE_BUFFER = _required(
-    "firesteel.shuffle.buffer", MEMORY, 2**20, "Shuffle memory per task; smaller: less delay when saturated."
+    "firesteel.shuffle.buffer", MEMORY, 2**19, "Shuffle memory per task; smaller: less delay when saturated."
 )
 CANCEL_GRACE = _required(
     "firesteel.cancel.grace",

@@ -245,7 +245,7 @@ class CheckpointCoordinator:
         self._tasks = tuple(TaskId(stage.index, i) for stage in plan.stages for i in range(stage.tasks))
         self._source_tasks = _source_tasks(plan)
         self._first_id = self._next_id = next_id
-        self._completed = sorted(completed)[-2:]  # the newest ones, without savepoints
+        self._newest = max(completed, default=0)  # complete one, without savepoints
         self._statistics = CheckpointStatistics()
         self._failures = 0  # in a row
         self._collecting: dict[int, _Checkpoint] = {}
@@ -273,7 +273,7 @@ class CheckpointCoordinator:
     @property
     def has_completed(self) -> bool:
         """Whether there must be a checkpoint of this job."""
-        return bool(self._completed) or self._statistics.completed > 0
+        return self._newest > 0 or self._statistics.completed > 0
 
     def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorInstruction]:
         """Take in what happened at ``now`` (seconds since 1970); returns what is to be done about it."""
@@ -402,7 +402,7 @@ class CheckpointCoordinator:
             int(self._now * 1000),
             kind,
             full=not self._settings.incremental or self._needs_full,
-            completed=max(self._completed, default=0),
+            completed=self._newest,
             **self._place(checkpoint_id, kind, directory),
         )
         self._collecting[checkpoint_id] = _Checkpoint(order, self._attempt, self._now, request)
@@ -537,16 +537,13 @@ class CheckpointCoordinator:
             self._send(CheckpointCompleted(checkpoint.id, final=checkpoint.kind.ends_job), self._tasks)
         self._tell_about(checkpoint, path)
         if not checkpoint.kind.is_savepoint:
-            self._completed = sorted([*self._completed, checkpoint.id])[-2:]
+            self._newest = max(self._newest, checkpoint.id)
             self._out.append(SubsumeOlder(self._needed_from()))
 
     def _needed_from(self) -> int | None:
-        """The oldest complete checkpoint that one which is being taken, or the next one, may build on.
-
-        A subtask builds on what it knows to be complete. The barrier of the next checkpoint may reach it before
-        word of the newest one does, so that it builds on the one before.
-        """
-        return self._completed[0] if self._settings.incremental else None
+        """The oldest complete checkpoint that one which is being taken builds on; None when none does."""
+        under_way = (*self._collecting.values(), *self._publishing.values())
+        return min((c.order.completed for c in under_way if not c.order.wants_full), default=None)
 
     def _is_of_this_attempt(self, checkpoint: _Checkpoint) -> bool:
         return self._is_running and checkpoint.attempt == self._attempt

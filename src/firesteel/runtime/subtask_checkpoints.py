@@ -116,6 +116,8 @@ class SubtaskCheckpoints:
                 restore_operator(
                     found, self._plan, self._subtask, self._keyed[index], self._lists[index], reader
                 )
+        for index in range(1, len(self._links)):
+            self._clock(index).clear()  # it was the head of a chain when the state was written
         return min(self._clock().get(), default=MIN_TIMESTAMP)
 
     def check_unclaimed(self, drop: bool) -> None:
@@ -132,5 +134,5 @@ class SubtaskCheckpoints:
                     "descriptor.renamed_from(), or allow it to be dropped (-n, --allowNonRestoredState)"
                 )
 
-    def _clock(self) -> ListState[int]:
-        return self._lists[0].get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))
+    def _clock(self, index: int = 0) -> ListState[int]:
+        return self._lists[index].get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))

@@ -40,6 +40,7 @@ from firesteel.plan.messages import (
 from firesteel.plan.state_handles import Restore
 from firesteel.plan.task_failure import to_message
 from firesteel.runtime.blame import Blame
+from firesteel.runtime.flush_pace import FlushPace
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.snapshot_thread import SnapshotThread
@@ -47,11 +48,6 @@ from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
 
 _MAILS_AT_ONCE = 32
-# A row costs Spark and the receiving task a tenth of a millisecond or more, with one record as with a hundred. So
-# partly filled chunks are paced by the rows that sending them takes: a lone record leaves at once, thousands a
-# second leave together.
-_SECONDS_PER_ROW = 0.001
-_LONGEST_PAUSE = 0.01
 _KILL_SECONDS = 30.0
 _WRITER_SECONDS = 0.005  # how long to leave a busy writer alone
 _MASTER_LOST = 75
@@ -106,7 +102,7 @@ class TaskShell:
         self._master = connect(setup.endpoint, hello, self._on_message, self._on_master_lost)
         self._output = TaskOutput(self._master.send)
         self._next_report = time.monotonic() + setup.report_seconds
-        self._next_flush = 0.0
+        self._pace = FlushPace()
         self._storages: dict[str, Storage] = {}
         compress = setup.plan.options.get(CHECKPOINTING_SNAPSHOT_COMPRESSION.key, "").lower() == "true"
         self._snapshots = SnapshotThread(self, compress, self._master.send)
@@ -204,11 +200,11 @@ class TaskShell:
             for report in task.take_messages():
                 self._master.send(report)
             busy = not mailbox.empty() or task.ready() or self._can_work_on_snapshots(task)
-            pause = 0.0 if busy else self._next_flush - time.monotonic()
+            pause = 0.0 if busy else self._pace.pause(time.monotonic())
             rows = task.take(idle=not busy and pause <= 0)
             if rows:
                 if not busy:
-                    self._next_flush = time.monotonic() + min(len(rows) * _SECONDS_PER_ROW, _LONGEST_PAUSE)
+                    self._pace.flushed(len(rows), time.monotonic())
                 yield from _record_batches(rows)
             self._report(task)
             if busy:

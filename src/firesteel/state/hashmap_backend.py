@@ -121,6 +121,11 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         self._registry.claim_internal(TableId(name, True))
         return self._pairs.table(name)
 
+    def add_store(self, name: str, store: EntryStore) -> None:
+        """Make a store part of this state; what was restored under this name before is handed over now."""
+        self._registry.claim_internal(TableId(name, False))
+        super().add_store(name, store)
+
     def keys_of(self, name: str) -> Iterator[Any]:
         """The keys that have something in a table; each one may be read and changed while it is at hand."""
         for key in list(self._keys.table(name)):
@@ -147,7 +152,9 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         """What is known of the states that are restored; asking for one in another way is refused."""
         self._registry.expect(metas)
 
-    def restore_block(self, payload: bytes, accepts: Accepts | None = None, *, is_newest: bool = True) -> None:
+    def restore_block(
+        self, payload: bytes, accepts: Accepts | None = None, *, is_newest: bool = True
+    ) -> None:
         """Put a block of a snapshot into this backend, before the operator is opened.
 
         ``accepts`` tells which keys belong here; without it all do. ``is_newest``: it is of the newest segment of its

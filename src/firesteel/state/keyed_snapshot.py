@@ -16,7 +16,18 @@ from firesteel.common.errors import StateNotSerializableError
 from firesteel.state.state_blocks import Block, write_block
 from firesteel.state.ttl_sweep import GONE
 
-__all__ = ["Among", "FrozenTimers", "KeyedSnapshot", "SnapshotPart", "StoreBegins", "TablePart", "TimersPart"]
+__all__ = [
+    "Among",
+    "Encode",
+    "FrozenTimers",
+    "Keep",
+    "KeyedSnapshot",
+    "SnapshotPart",
+    "StoreBegins",
+    "TablePart",
+    "Timers",
+    "TimersPart",
+]
 
 STEP_ENTRIES = 4096
 _BLOCK_ENTRIES = 1024

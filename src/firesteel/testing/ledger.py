@@ -39,6 +39,12 @@ class Ledger:
         """Drop a ledger."""
         cls._named.pop(name, None)
 
+    def add(self, value: Any) -> None:
+        """A record that is seen at once, without a transaction."""
+        with self._written:
+            self.committed.append(value)
+            self._written.notify_all()
+
     def begin(self) -> int:
         """A new transaction."""
         self._next += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import math
@@ -256,6 +257,7 @@ class SimulatedTask:
 
     def _finish(self, task: StageTask) -> bool:
         self.state = TaskState.ENDED
+        self._give_up_snapshots()
         errors = task.close()
         if errors:
             raise errors[0]
@@ -298,4 +300,11 @@ class SimulatedTask:
         self.state = TaskState.ENDED
         if alive and self._task is not None:
             self._task.close()
+        self._give_up_snapshots()
         return alive
+
+    def _give_up_snapshots(self) -> None:
+        for file in self._files.values():
+            with contextlib.suppress(Exception):  # a storage that fails changes nothing any more
+                file.abort()
+        self._files.clear()

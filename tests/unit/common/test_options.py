@@ -71,7 +71,7 @@ def test_firesteel_defaults():
     empty = Configuration()
     assert empty.get(options.SPARK_MASTER) == "embedded"
     assert (empty.get(options.CHUNK_RECORDS), empty.get(options.SOURCE_BATCH)) == (1024, 1024)
-    assert empty.get(options.SHUFFLE_BUFFER) == 2**20
+    assert empty.get(options.SHUFFLE_BUFFER) == 2**19
     assert empty.get(options.CANCEL_GRACE) == Duration.of_seconds(2)
     assert empty.get(options.METRICS_INTERVAL) == Duration.of_millis(500)
 

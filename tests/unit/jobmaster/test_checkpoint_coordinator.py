@@ -247,13 +247,22 @@ def test_checkpoints_are_full_unless_incremental_ones_are_wanted() -> None:
     assert not triggered(Driver(incremental=True).after(10.0))[0].full
 
 
-def test_incremental_checkpoints_keep_what_a_slow_subtask_may_build_on() -> None:
-    driver = Driver(incremental=True)
-    found = []
-    for number in (1, 2, 3):
+def test_checkpoints_that_are_being_taken_keep_what_they_build_on() -> None:
+    driver = Driver(incremental=True, max_concurrent=3)
+    driver.after(10.0)
+    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None)]
+    orders = [order for _ in range(3) for order in triggered(driver.after(10.0))]
+    assert [(order.id, order.completed) for order in orders] == [(2, 1), (3, 1), (4, 1)]
+    assert of(SubsumeOlder, driver.complete(2)) == [SubsumeOlder(1)]
+    assert of(SubsumeOlder, driver.complete(3)) == [SubsumeOlder(1)]
+    assert of(SubsumeOlder, driver.complete(4)) == [SubsumeOlder(None)], "nothing is under way but a new one"
+
+
+def test_full_checkpoints_build_on_nothing() -> None:
+    driver = Driver(max_concurrent=2)
+    for _ in range(3):
         driver.after(10.0)
-        found += of(SubsumeOlder, driver.complete(number))
-    assert found == [SubsumeOlder(1), SubsumeOlder(1), SubsumeOlder(2)]
+    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None)]
 
 
 def test_first_checkpoint_after_a_savepoint_is_full() -> None:
