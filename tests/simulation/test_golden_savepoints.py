@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # state refers to the program's classes by name
 
 import golden_job
+
 from firesteel.testing.ledger import Ledger
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden" / "savepoints").glob("v*/savepoint-*"))

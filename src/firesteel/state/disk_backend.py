@@ -51,8 +51,8 @@ class DiskBackend(HashMapBackend):
     ) -> None:
         self._environment = _Environment(directory, map_size, self._drain)
         self._limit = max(1, cache_entries)
-        # One transaction costs as much as a handful of records, so keys leave in groups.
-        self._slack = max(1, min(1024, self._limit // 8))
+        # Keys leave in groups: a transaction costs, and records on the same page are written with one write.
+        self._slack = max(1, min(4096, self._limit // 8))
         super().__init__(clock, incremental=incremental, max_deltas=max_deltas, operator=operator)
 
     def _make_space(self, namespaced: bool) -> KeySpace:

@@ -11,7 +11,7 @@ from typing import Any
 
 from firesteel.checkpoint import state_pickle
 
-__all__ = ["Values", "merge_record", "read_record", "record_key", "values_in_record"]
+__all__ = ["Values", "has_several", "merge_record", "read_record", "record_key", "values_in_record"]
 
 #: What a key has: numbers of tables and values.
 Values = list[tuple[int, Any]]
@@ -35,6 +35,11 @@ def merge_record(old: bytes | None, key: Any, values: Values) -> bytes | None:
     if not others:
         return head + _dumps(values) if values else None
     return _MANY + _dumps([*others, (key, values)] if values else others)
+
+
+def has_several(record: bytes) -> bool:
+    """Whether several keys share the record."""
+    return record[:1] == _MANY
 
 
 def values_in_record(record: bytes, key: Any) -> Values:

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from firesteel.state.disk_records import Values, merge_record, read_record, record_key, values_in_record
+from firesteel.state.disk_records import (
+    Values,
+    has_several,
+    merge_record,
+    read_record,
+    record_key,
+    values_in_record,
+)
 from firesteel.state.key_space import KeySpace
 from firesteel.state.keyed_snapshot import Keep, TablePart
 from firesteel.state.state_blocks import write_block
@@ -60,14 +67,17 @@ class RecordStore(Protocol):
 class DiskSpace(KeySpace):
     """A space whose keys are in memory or on disk, with all they have."""
 
-    __slots__ = ("_names", "_numbers", "epoch", "old", "records", "young")
+    __slots__ = ("_names", "_numbers", "_shared", "bytes_per_key", "epoch", "old", "records", "young")
 
     def __init__(self, namespaced: bool, records: RecordStore) -> None:
         super().__init__(namespaced)
         self.records = records
         self.epoch = 0  # counts the snapshots
-        self.young: dict[Any, int] = {}  # key -> epoch in which it was loaded
+        # Key -> twice the epoch in which it came into memory, plus one when it was not on disk then.
+        self.young: dict[Any, int] = {}
         self.old: dict[Any, int] = {}
+        self._shared: set[bytes] = set()  # records with several keys
+        self.bytes_per_key = 0.0  # of those that were written lately
         self._numbers: dict[str, int] = {}  # of the tables, in records
         self._names: list[str | None] = []
 
@@ -107,24 +117,32 @@ class DiskSpace(KeySpace):
         young, old = self.young, self.old
         missing = []
         for key in set(keys).difference(young):
-            loaded_in = old.pop(key, None)
-            if loaded_in is None:
+            state = old.pop(key, None)
+            if state is None:
                 missing.append(key)
             else:
-                young[key] = loaded_in
+                young[key] = state
         if missing:
-            young.update(dict.fromkeys(missing, self.epoch))
+            young.update(dict.fromkeys(missing, 2 * self.epoch + 1))
             if len(self.records):
-                found = self.records.get_all([record_key(key) for key in missing])
-                for key, record in zip(missing, found, strict=True):
-                    if record is not None:
-                        self._fill(key, values_in_record(record, key))
+                self._read(missing)
 
-    def _fill(self, key: Any, values: Values) -> None:
-        for number, value in values:
-            name = self._names[number]
-            if name is not None:
-                self.table(name)[key] = value
+    def _read(self, keys: list[Any]) -> None:
+        places = [record_key(key) for key in keys]
+        for key, place, record in zip(keys, places, self.records.get_all(places), strict=True):
+            if record is not None:
+                self._fill(key, place, read_record(record))
+
+    def _fill(self, key: Any, place: bytes, pairs: list[tuple[Any, Values]]) -> None:
+        for found, values in pairs:
+            if found != key:
+                self._shared.add(place)
+                continue
+            self.young[key] = 2 * self.epoch
+            for number, value in values:
+                name = self._names[number]
+                if name is not None:
+                    self.table(name)[key] = value
 
     def evict(self, count: int) -> None:
         """Move so many keys to disk, those that were not announced for longest."""
@@ -159,19 +177,41 @@ class DiskSpace(KeySpace):
             self._write(keys)
 
     def _write(self, keys: list[Any]) -> None:
+        """Store what keys have. A record is read first when another key may be in it.
+
+        That is so when it is known to be shared, and when its key was not on disk before: in the meantime another key
+        with the same hash may have come there. Whichever of two such keys comes second finds the other one.
+        """
         tables = [(self.number(name), table) for name, table in self.tables.items()]
-        changed: dict[bytes, bytes | None] = {}
         places = [record_key(key) for key in keys]
-        before = self.records.get_all(places) if len(self.records) else [None] * len(keys)
-        for key, place, old in zip(keys, places, before, strict=True):
+        doubtful = [
+            place
+            for key, place in zip(keys, places, strict=True)
+            if self._state(key) & 1 or place in self._shared
+        ]
+        found = self.records.get_all(doubtful) if doubtful and len(self.records) else [None] * len(doubtful)
+        before = dict(zip(doubtful, found, strict=True))
+        changed: dict[bytes, bytes | None] = {}
+        for key, place in zip(keys, places, strict=True):
             values = [(number, table[key]) for number, table in tables if key in table]
-            changed[place] = merge_record(changed.get(place, old), key, values)
+            old = changed[place] if place in changed else before.get(place)
+            changed[place] = record = merge_record(old, key, values)
+            if record is not None and has_several(record):
+                self._shared.add(place)
         self.records.put_all(sorted(changed.items()))
+        size = sum(len(record) for record in changed.values() if record is not None) / len(keys)
+        self.bytes_per_key = size if not self.bytes_per_key else (self.bytes_per_key * 7 + size) / 8
+
+    def _state(self, key: Any) -> int:
+        state = self.young.get(key)
+        return self.old[key] if state is None else state
 
     def loaded_in(self, key: Any) -> int | None:
         """The epoch in which a key came into memory; None when it is not there."""
-        found = self.young.get(key)
-        return self.old.get(key) if found is None else found
+        state = self.young.get(key)
+        if state is None:
+            state = self.old.get(key)
+        return None if state is None else state >> 1
 
     @property
     def resident(self) -> int:
