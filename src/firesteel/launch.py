@@ -78,8 +78,9 @@ def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
     plan = compile_job(submission.graph, configuration, submission.job_name)
     plan = replace(plan, program_classes=collect_program_classes())
-    prepared = prepare(plan, _program(submission.graph, plan, configuration), configuration)
     executor = (submission.executor or _executor_factory(configuration))(configuration)
+    # The last thing that may refuse the job: it claims the job's directory.
+    prepared = prepare(plan, _program(submission.graph, plan, configuration), configuration)
     observers = [*_observers, *_registration()]
     master = JobMaster(
         prepared.plan,

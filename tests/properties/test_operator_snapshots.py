@@ -22,7 +22,10 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import (
     AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
     CoProcessFunction,
+    FilterFunction,
     FlatMapFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
@@ -131,6 +134,42 @@ class Expanded(FlatMapFunction):
         self.last.update(value[1])
 
 
+class Seldom(FilterFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
+
+    def filter(self, value: Any) -> bool:
+        self.count.update((self.count.value() or 0) + 1)
+        return bool(self.count.value() % 3 == 0)
+
+
+class BothNumbered(CoMapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
+
+    def map1(self, value: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        return (*value, self.count.value())
+
+    def map2(self, value: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 10)
+        return (*value, self.count.value())
+
+
+class BothExpanded(CoFlatMapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.INT()))
+
+    def flat_map1(self, value: Any) -> Iterable[Any]:
+        self.seen.add(value[1])
+        return [(*value, len(list(self.seen)))]
+
+    def flat_map2(self, value: Any) -> Iterable[Any]:
+        found = [(*value, each) for each in self.seen]
+        self.seen.clear()
+        return found
+
+
 class Joined(ProcessJoinFunction):
     def process_element(self, left: Any, right: Any, ctx: Any) -> Iterable[Any]:
         yield left, right
@@ -225,6 +264,9 @@ SPECS: dict[str, Callable[[], specs.OperatorSpec]] = {
     "co-process": lambda: specs.CoProcessSpec(shipped(Both())),
     "map": lambda: specs.MapSpec(shipped(Numbered())),
     "flat map": lambda: specs.FlatMapSpec(shipped(Expanded())),
+    "filter": lambda: specs.FilterSpec(shipped(Seldom())),
+    "co-map": lambda: specs.CoMapSpec(shipped(BothNumbered())),
+    "co-flat map": lambda: specs.CoFlatMapSpec(shipped(BothExpanded())),
     "with state": lambda: specs.WithStateSpec(shipped(running), specs.WithStateKind.FLAT_MAP),
     "interval join": lambda: specs.IntervalJoinSpec(shipped(Joined()), -3, 4, "left", "right"),
     "broadcast": lambda: specs.BroadcastProcessSpec(shipped(Told()), (Told.RULES,)),
@@ -245,7 +287,7 @@ SPECS: dict[str, Callable[[], specs.OperatorSpec]] = {
     "processing time": lambda: window(TumblingProcessingTimeWindows(3000), None, aggregator=Gather()),
     "processing-time sessions": lambda: window(ProcessingTimeSessionWindows(2000), Listed(False)),
 }
-TWO_INPUTS = ("co-process", "interval join", "broadcast")
+TWO_INPUTS = ("co-process", "co-map", "co-flat map", "interval join", "broadcast")
 
 
 # Running ----------------------------------------------------------------------------------------------

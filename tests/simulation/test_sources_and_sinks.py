@@ -189,3 +189,24 @@ def test_a_source_function_goes_on_where_it_was(tmp_path: Path) -> None:
     numbers.rebalance().map(FailsNowAndThen(), Types.INT()).sink_to(file_sink(tmp_path, 100))
     env.execute()
     assert Counter(lines_in(tmp_path / "out")) == Counter(str(number) for number in range(500))
+
+
+class SaysWhichAttempt(MapFunction):
+    """Fails in the first attempt."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._attempt = runtime_context.get_attempt_number()
+        self._name = runtime_context.get_task_name_with_subtasks()
+
+    def map(self, value: Any) -> Any:
+        if self._attempt == 0:
+            raise ValueError("the first attempt is not to succeed")
+        return self._attempt, self._name
+
+
+def test_attempts_are_numbered_by_the_restarts_before_them(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    sink = CollectSink()
+    env.from_collection([1]).map(SaysWhichAttempt()).set_parallelism(1).add_sink(sink)
+    env.execute()
+    assert sink.values == [(1, "Map (1/1)#1")]

@@ -41,6 +41,7 @@ import types
 from typing import Any
 
 __all__ = [
+    "CheckpointError",
     "CorruptStateError",
     "DataLossError",
     "FileMissingError",
@@ -297,10 +298,6 @@ class DataLossError(JobExecutionError):
 
 class CheckpointError(JobExecutionError):
     """A checkpoint or savepoint could not be taken."""
-
-
-class StateRestoreError(ProgramError):
-    """State of a checkpoint or savepoint does not fit the program that should go on with it."""
 
 
 def short_repr(value: object, limit: int = 200) -> str:

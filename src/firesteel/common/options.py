@@ -265,11 +265,16 @@ STATE_BACKEND = _required(
     "hashmap: objects in memory; disk (also: rocksdb): larger than memory.",
     "state.backend",
 )
-STATE_DISK_CACHE_ENTRIES = _required(
+STATE_DISK_CACHE_SIZE = _required(
+    "state.backend.disk.cache-size",
+    MEMORY,
+    256 * 2**20,
+    "About how much memory the disk backend uses per operator and subtask.",
+)
+STATE_DISK_CACHE_ENTRIES = _optional(
     "state.backend.disk.cache-entries",
     INTEGER,
-    200_000,
-    "How many keys per operator and subtask the disk backend keeps in memory.",
+    "How many keys per operator and subtask it keeps in memory, instead of cache-size.",
 )
 STATE_MAX_DELTAS = _required(
     "execution.checkpointing.incremental.max-deltas",

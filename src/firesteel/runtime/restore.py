@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from firesteel.common.errors import StateRestoreError
+from firesteel.common.errors import IncompatibleStateError
 from firesteel.plan.job_plan import VertexPlan
 from firesteel.plan.key_groups import groups_of_subtask, key_group_of
 from firesteel.plan.state_handles import OperatorRestore, Segment
@@ -44,7 +44,7 @@ def _restore_keyed(
     if not any(old.keyed for old in found.subtasks):
         return
     if found.max_parallelism != plan.max_parallelism:
-        raise StateRestoreError(
+        raise IncompatibleStateError(
             f"the keyed state of {plan.name!r} was written with max parallelism {found.max_parallelism} and cannot "
             f"be read with {plan.max_parallelism}: set_max_parallelism({found.max_parallelism}) keeps it readable"
         )

@@ -65,12 +65,12 @@ class TaskRuntimeContext(RuntimeContext):
         return self._subtask
 
     def get_attempt_number(self) -> int:
-        """How often the job was restarted before this attempt."""
-        return self._services.attempt
+        """How often the job was restarted before this attempt; attempts themselves count from 1."""
+        return max(self._services.attempt - 1, 0)
 
     def get_task_name_with_subtasks(self) -> str:
         """Name with position, as in ``Map (1/4)#0``."""
-        return f"{self._name} ({self._subtask + 1}/{self._vertex.parallelism})#{self._services.attempt}"
+        return f"{self._name} ({self._subtask + 1}/{self._vertex.parallelism})#{self.get_attempt_number()}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """A global job parameter."""

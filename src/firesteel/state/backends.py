@@ -11,6 +11,7 @@ from firesteel.common.options import (
     CHECKPOINTING_INCREMENTAL,
     STATE_BACKEND,
     STATE_DISK_CACHE_ENTRIES,
+    STATE_DISK_CACHE_SIZE,
     STATE_MAX_DELTAS,
     TMP_DIRS,
 )
@@ -50,6 +51,7 @@ def create_backend(
         max_deltas=max_deltas,
         operator=operator,
         directory=_directory(configuration, subtask),
+        cache_bytes=configuration.get(STATE_DISK_CACHE_SIZE),
         cache_entries=configuration.get(STATE_DISK_CACHE_ENTRIES),
     )
 

@@ -25,15 +25,22 @@ from firesteel.state.key_space import KeySpace, TableId
 from firesteel.state.keyed_snapshot import SnapshotPart
 from firesteel.state.snapshot_chain import MAX_DELTAS
 
-__all__ = ["DEFAULT_CACHE_ENTRIES", "DiskBackend"]
+__all__ = ["DEFAULT_CACHE_BYTES", "DiskBackend"]
 
-DEFAULT_CACHE_ENTRIES = 200_000
+DEFAULT_CACHE_BYTES = 256 << 20
+# What a key costs in memory: the objects and slots of a small entry, and what each byte of its record becomes.
+_BYTES_PER_KEY, _BYTES_PER_BYTE = 250, 2.5
+_FIRST_LOOK = 1024
 _MAP_SIZE = 16 << 30  # of address space, not of disk
 _LEAST_MAP_SIZE = 1 << 20
 
 
 class DiskBackend(HashMapBackend):
-    """All keyed state of one operator's subtask, of which about ``cache_entries`` keys are kept in memory."""
+    """All keyed state of one operator's subtask, of which a part is kept in memory.
+
+    That is as many keys as ``cache_bytes`` seem to hold, judging by the size of their records; or ``cache_entries``
+    keys, whatever they have.
+    """
 
     _always_tracks = True
     is_in_memory = False
@@ -46,13 +53,14 @@ class DiskBackend(HashMapBackend):
         max_deltas: int = MAX_DELTAS,
         operator: str = "",
         directory: str | None = None,
-        cache_entries: int = DEFAULT_CACHE_ENTRIES,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cache_entries: int | None = None,
         map_size: int = _MAP_SIZE,
     ) -> None:
         self._environment = _Environment(directory, map_size, self._drain)
-        self._limit = max(1, cache_entries)
-        # Keys leave in groups: a transaction costs, and records on the same page are written with one write.
-        self._slack = max(1, min(4096, self._limit // 8))
+        self._cache_bytes = cache_bytes
+        self._cache_entries = cache_entries
+        self._look_at = _FIRST_LOOK if cache_entries is None else cache_entries  # so many keys
         super().__init__(clock, incremental=incremental, max_deltas=max_deltas, operator=operator)
 
     def _make_space(self, namespaced: bool) -> KeySpace:
@@ -70,7 +78,7 @@ class DiskBackend(HashMapBackend):
     def touch(self, keys: Any) -> None:
         """These keys come next: have them in memory. What was announced before may leave it."""
         space, pairs = self._disk_spaces
-        if space.resident + pairs.resident > self._limit + self._slack:
+        if space.resident + pairs.resident > self._look_at:
             self._make_room()
         space.load(keys)
         if self._takes_note:
@@ -84,12 +92,25 @@ class DiskBackend(HashMapBackend):
             space.announce(pairs)
 
     def _make_room(self) -> None:
-        keys, pairs = self._disk_spaces
-        excess = keys.resident + pairs.resident - self._limit
-        for space in sorted((keys, pairs), key=lambda each: -each.resident):
-            count = min(excess, space.resident)
-            space.evict(count)
-            excess -= count
+        spaces = sorted(self._disk_spaces, key=lambda each: -each.resident)
+        resident = sum(space.resident for space in spaces)
+        limit = self._limit(spaces)
+        # Keys leave in groups: a transaction costs, and records on the same page are written with one write.
+        slack = max(1, min(4096, limit // 8))
+        excess = resident - limit
+        if excess > slack:
+            for space in spaces:
+                count = min(excess, space.resident)
+                space.evict(count)
+                excess -= count
+        self._look_at = min(limit + slack, max(_FIRST_LOOK, 2 * resident))
+
+    def _limit(self, spaces: list[DiskSpace]) -> int:
+        """How many keys may be in memory."""
+        if self._cache_entries is not None:
+            return max(1, self._cache_entries)
+        size = max(space.measure() for space in spaces)
+        return max(1, int(self._cache_bytes / (_BYTES_PER_KEY + _BYTES_PER_BYTE * size)))
 
     def keys_of(self, name: str) -> Iterator[Any]:
         """The keys that have something in a table; each one may be read and changed while it is at hand."""

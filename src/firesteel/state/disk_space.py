@@ -28,6 +28,7 @@ from firesteel.state.ttl_sweep import GONE
 __all__ = ["DiskSpace", "RecordStore", "RecordView", "ResidentPart", "Residents", "StoredPart"]
 
 _SCAN = 1024
+_SAMPLE = 64
 
 
 class RecordView(Protocol):
@@ -205,6 +206,17 @@ class DiskSpace(KeySpace):
     def _state(self, key: Any) -> int:
         state = self.young.get(key)
         return self.old[key] if state is None else state
+
+    def measure(self) -> float:
+        """About how many bytes the record of a key has."""
+        if not self.bytes_per_key:
+            sample = list(islice(reversed(self.young), _SAMPLE))
+            records = [merge_record(None, key, self._values(key)) for key in sample]
+            return sum(len(record or b"") for record in records) / max(1, len(records))
+        return self.bytes_per_key
+
+    def _values(self, key: Any) -> Values:
+        return [(self.number(name), table[key]) for name, table in self.tables.items() if key in table]
 
     def loaded_in(self, key: Any) -> int | None:
         """The epoch in which a key came into memory; None when it is not there."""

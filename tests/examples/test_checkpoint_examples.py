@@ -1,0 +1,141 @@
+"""The worked examples about checkpoints: what fails on purpose goes on as if it had not."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from firesteel.common import Configuration
+from firesteel.plan.operator_specs import SourceSpec
+from firesteel.plan.shipped import Shipped
+from firesteel.testing import CollectSink, Emit, Pause, ScriptedSource, simulated_environment
+from firesteel.testing.checkpoint_harness import CheckpointHarness
+
+
+@pytest.fixture(params=range(5))
+def env(request, tmp_path):
+    """Checkpoints every 100 ms of simulated time; a failed job is started again."""
+    options = {
+        "execution.checkpointing.interval": "100 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "10",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }
+    return simulated_environment(request.param, 2, Configuration.from_dict(options))
+
+
+# J28 --------------------------------------------------------------------------------------------------
+
+
+def counting(source, **more):
+    return CheckpointHarness(SourceSpec(Shipped.of(source, "add_source"), True, 1), **more)
+
+
+def restarted_after(source, count):
+    """What a source emits before a checkpoint, of at least so many numbers, and after a restart from it."""
+    before = counting(source)
+    while len(before[0].output.values) < count:
+        before[0].source.poll(10)
+    checkpoint = before.checkpoint(1)
+    before.close()
+    after = counting(source, restore=checkpoint)
+    after[0].drain()
+    after.close()
+    return before[0].output.values, after[0].output.values
+
+
+def test_a_resettable_source_goes_on_behind_the_checkpoint(example):
+    module = example("resettable_numbers")
+    before, after = restarted_after(module.ResettableCountSource(1000), 40)
+    assert before + after == list(range(1000))
+
+
+def test_another_source_begins_anew(example):
+    module = example("resettable_numbers")
+    before, after = restarted_after(module.CountSource(1000), 40)
+    assert before == list(range(len(before)))
+    assert after == list(range(1000))
+
+
+def test_no_number_is_left_out_when_the_job_fails(example, env):
+    module = example("resettable_numbers")
+    sink = CollectSink()
+    module.build(env, module.ResettableCountSource(60, 0.001), records_until_failure=40).add_sink(sink)
+    env.execute()
+    assert set(sink.values) == set(range(60))
+
+
+# J33 --------------------------------------------------------------------------------------------------
+
+#: The job is at rest, and its checkpoint taken, before the eleventh number fails it.
+NUMBERS = [Emit([1, 2, 3, 4, 5]), Pause(1.0), Emit([6, 7, 8])]
+
+
+def sums(example, env):
+    sink = CollectSink()
+    module = example("even_and_odd_sums")
+    module.build(env, ScriptedSource(NUMBERS), ScriptedSource(NUMBERS), records_until_failure=10).add_sink(
+        sink
+    )
+    env.execute()
+    return sink.values
+
+
+def test_sums_go_on_from_the_checkpoint_as_if_nothing_had_failed(example, env):
+    found = sums(example, env)
+    assert len(found) == 16
+    assert {("even", 12), ("odd", 18)} <= set(found)  # what the checkpoint holds
+    assert dict(found) == {"even": 2 * (2 + 4 + 6 + 8), "odd": 2 * (1 + 3 + 5 + 7)}
+
+
+def test_without_checkpoints_the_sums_start_again(example):
+    options = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "10"}
+    env = simulated_environment(parallelism=2, configuration=Configuration.from_dict(options))
+    found = sums(example, env)
+    assert Counter(found)["odd", 1] == 2
+
+
+# J30 --------------------------------------------------------------------------------------------------
+
+
+def lines_of(folder: Path):
+    return [line for path in folder.iterdir() for line in path.read_text().splitlines()]
+
+
+def test_three_ways_to_write_the_same_readings(example, env, tmp_path, capfd):
+    module = example("transactional_output")
+    readings = example("sensor_readings").fahrenheit_readings(100)
+    source = ScriptedSource(
+        [step for start in range(0, 100, 5) for step in (Emit(readings[start : start + 5]), Pause(0.05))]
+    )
+    shown = CollectSink()
+    module.build(env, source, 2, str(tmp_path)).add_sink(shown)
+    env.execute()
+    expected = Counter(f"{reading.id},{reading.temperature}" for reading in readings)
+    printed = Counter(f"{reading.id},{reading.temperature}" for reading in shown.values)
+    assert printed != expected
+    assert printed.keys() == expected.keys()
+    assert Counter(lines_of(tmp_path / "readings")) == expected
+    ahead = re.findall(r"written ahead: (\S+) (\S+)", capfd.readouterr().out)
+    assert Counter(f"{name},{temperature}" for name, temperature in ahead) == expected
+
+
+def test_readings_are_in_the_database_once(example, env, tmp_path):
+    module = example("sqlite_transactions")
+    readings = example("sensor_readings").fahrenheit_readings(100)
+    source = ScriptedSource(
+        [step for start in range(0, 100, 5) for step in (Emit(readings[start : start + 5]), Pause(0.05))]
+    )
+    path = str(tmp_path / "readings.db")
+    module.build(env, source, 2, path)
+    env.execute()
+    assert module.count(path) == 100
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT * FROM readings").fetchall()
+    assert sorted(rows) == sorted(map(tuple, readings))
