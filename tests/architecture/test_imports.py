@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-PUBLIC = ["firesteel", "firesteel.common", "firesteel.datastream", "firesteel.state_processor", "firesteel.testing"]
+PUBLIC = [
+    "firesteel",
+    "firesteel.common",
+    "firesteel.datastream",
+    "firesteel.state_processor",
+    "firesteel.testing",
+]
 HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 
 

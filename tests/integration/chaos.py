@@ -42,6 +42,7 @@ class Chaos:
     seed: int = 0
     killed: Counter[str] = field(default_factory=Counter)
     _drivers: int = 0
+    _shown: int = 0
 
     @property
     def output(self) -> Path:
@@ -56,14 +57,12 @@ class Chaos:
         """Start the job, kill until it has ended, compare the output."""
         draw = random.Random(self.seed)
         driver = self._start()
-        # Killing ends before the records do, so that the end of the job is not put off for ever.
-        calm = time.monotonic() + self.seconds
-        deadline = calm + self.seconds + _PATIENCE_SECONDS
+        deadline = time.monotonic() + 3 * self.seconds + _PATIENCE_SECONDS
         try:
             while driver.popen.poll() is None:
                 assert time.monotonic() < deadline, f"not over in time; {driver.stderr()[-2000:]}"
-                time.sleep(draw.uniform(*self.pause) if time.monotonic() < calm else 0.2)
-                if time.monotonic() >= calm or not self._has_output():
+                time.sleep(draw.uniform(*self.pause) if self._is_in_the_middle() else 0.1)
+                if not self._is_in_the_middle():
                     continue
                 kind = draw.choice(self.victims)
                 if kind == "driver":
@@ -71,9 +70,7 @@ class Chaos:
                 elif not self._kill_one_of(kind, draw):
                     continue
                 self.killed[kind] += 1
-                say(
-                    f"killed {kind}; {len(recovery_job.shown(self.output)):,} of {self.count:,} records are there"
-                )
+                say(f"killed {kind}; {self._shown:,} of {self.count:,} records are there")
             assert driver.popen.returncode == 0, driver.stderr()[-4000:]
         finally:
             driver.kill_family()
@@ -97,8 +94,10 @@ class Chaos:
         driver.popen.wait(10)
         return self._start()
 
-    def _has_output(self) -> bool:
-        return bool(recovery_job.shown(self.output))
+    def _is_in_the_middle(self) -> bool:
+        """Whether a checkpoint is complete, and the end not so near that killing would miss it."""
+        self._shown = len(recovery_job.shown(self.output))
+        return 0 < self._shown < 0.8 * self.count
 
     def _kill_one_of(self, kind: str, draw: random.Random) -> bool:
         victims = self._processes(kind)

@@ -27,6 +27,7 @@
         ├── TaskLostError                   a worker process or machine went away
         ├── JobCancelledError               somebody cancelled the job
         ├── JobTakenOverError               another driver runs the job now
+        ├── CheckpointError                 a checkpoint or savepoint could not be taken
         └── DataLossError                   chunks arrived lost, repeated or out of order
 
 Messages are lower case and say what happened, where, what was expected, what came, and what to do.

@@ -177,6 +177,16 @@ class DiskBackend(HashMapBackend):
                 if key in table:
                     table[key] = convert(table[key])
 
+    def take_restored_table(self, name: str, namespaced: bool) -> Iterator[tuple[Any, Any]]:
+        """The entries of a restored table that this operator keeps in another way; the table has them no more."""
+        table_id = TableId(name, namespaced)
+        space = self._disk_spaces[namespaced]
+        table = space.table(name)
+        for keys in space.all_keys():
+            self._announce(table_id, keys)
+            yield from [(key, table[key]) for key in keys if key in table]
+        self._drop(table_id)
+
     def _announce(self, table_id: TableId, keys: list[Any]) -> None:
         if table_id.namespaced:
             self.touch(())

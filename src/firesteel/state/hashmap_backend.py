@@ -207,6 +207,21 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         else:
             self._waiting.add_entries(name, (keys, values, extra))
 
+    def take_restored_table(self, name: str, namespaced: bool) -> Iterator[tuple[Any, Any]]:
+        """The entries of a restored table that this operator keeps in another way; the table has them no more."""
+        space = self._pairs if namespaced else self._keys
+        entries = list(space.tables.get(name, {}).items())
+        self._drop(TableId(name, namespaced))
+        return iter(entries)
+
+    def take_restored_timers(self, name: str, namespaced: bool) -> list[tuple[int, Any]]:
+        """Restored timers that this operator keeps in another way."""
+        return self._waiting.take_timers(TableId(name, namespaced))
+
+    def take_restored_entries(self, name: str) -> list[tuple[list[Any], list[Any], Any]]:
+        """What was restored for a store that this operator does not have."""
+        return self._waiting.take_entries(name)
+
     def metas(self) -> tuple[StateMeta, ...]:
         """What a manifest says of the states."""
         return self._registry.metas()
@@ -225,12 +240,14 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         """Forget what `unclaimed` lists."""
         for name in self.unclaimed():
             for space in self._spaces:
-                table_id = TableId(name, space.namespaced)
-                if not self._registry.is_claimed(table_id):
-                    self._registry.drop(table_id)
-                    self._restored.discard(table_id)
-                    space.drop(name)
+                if not self._registry.is_claimed(TableId(name, space.namespaced)):
+                    self._drop(TableId(name, space.namespaced))
             self._waiting.drop(name)
+
+    def _drop(self, table_id: TableId) -> None:
+        self._registry.drop(table_id)
+        self._restored.discard(table_id)
+        self._space(table_id).drop(table_id.name)
 
     def _space(self, table_id: TableId) -> KeySpace:
         return self._pairs if table_id.namespaced else self._keys

@@ -17,6 +17,7 @@ from firesteel.testing.scripted_source import (
     GoIdle,
     Pause,
     ScriptedSource,
+    WaitForCheckpoint,
     WaitForever,
 )
 from firesteel.testing.simulator import SEED, SimulationDeadlockError, SimulatorExecutor
@@ -41,6 +42,7 @@ __all__ = [
     "SimulatedResult",
     "SimulationDeadlockError",
     "SimulatorExecutor",
+    "WaitForCheckpoint",
     "WaitForever",
     "run_plan",
     "simulated_environment",

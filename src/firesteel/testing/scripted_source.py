@@ -25,6 +25,7 @@ __all__ = [
     "ScriptPosition",
     "ScriptedSource",
     "Step",
+    "WaitForCheckpoint",
     "WaitForever",
 ]
 
@@ -82,11 +83,16 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitForCheckpoint:
+    """Nothing before a checkpoint is complete that was taken at this step."""
+
+
+@dataclass(frozen=True, slots=True)
 class WaitForever:
     """Nothing more, but no end either; only `stop` ends it."""
 
 
-Step = Emit | AddSplits | EndSplit | Pause | EmitWatermark | GoIdle | Fail | WaitForever
+Step = Emit | AddSplits | EndSplit | Pause | EmitWatermark | GoIdle | Fail | WaitForCheckpoint | WaitForever
 
 
 class ScriptedSource(Source):
@@ -129,14 +135,24 @@ class _Player(SourceReader):
         self._position = 0
         self._offset = 0  # within the records of the current Emit
         self._stopped = False
+        self._wake = context.wake
+        self._awaited: int | None = None  # the first checkpoint that was taken while this one waits
         self._until = -math.inf  # the end of a pause: who asks earlier gets nothing
 
     def add_splits(self, splits: Sequence[ScriptPosition]) -> None:
         self._waiting.extend(splits)
 
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if self._awaited is not None and checkpoint_id >= self._awaited:
+            self._awaited = None
+            self._position += 1
+            self._wake()
+
     def snapshot_state(self, checkpoint_id: int) -> list[ScriptPosition]:
         if self._position >= len(self._steps):
             return list(self._waiting)
+        if isinstance(self._steps[self._position], WaitForCheckpoint) and self._awaited is None:
+            self._awaited = checkpoint_id
         return [ScriptPosition(self._script, self._position, self._offset), *self._waiting]
 
     def _next_script(self) -> None:
@@ -154,7 +170,7 @@ class _Player(SourceReader):
         step = self._steps[self._position]
         if isinstance(step, Emit):
             return self._emit(step, limit)
-        if isinstance(step, WaitForever):
+        if isinstance(step, WaitForever | WaitForCheckpoint):
             return Polled([], retry_at=math.inf)
         self._position += 1
         return self._signal(step)

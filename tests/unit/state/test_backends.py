@@ -45,7 +45,9 @@ def test_without_a_word_state_is_in_memory() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match=r"'state\.backend\.type' is 'redis', expected hashmap or disk"):
+    with pytest.raises(
+        InvalidOptionError, match=r"'state\.backend\.type' is 'redis', expected hashmap or disk"
+    ):
         create_backend(configured(state_backend_type="redis"))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, cast
 
-from firesteel.common.time import MAX_TIMESTAMP, to_millis
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.window_assigners import checked_timestamp
 from firesteel.contracts.windows import TimeWindow
 from firesteel.plan.operator_specs import RuntimeMode
@@ -20,11 +20,9 @@ from firesteel.runtime.operators.detached import detached, detached_all
 from firesteel.runtime.operators.panes import PaneGrid, PaneStore
 from firesteel.runtime.operators.sliding_merge import SlidingMerge
 from firesteel.runtime.operators.window_contents import MISSING, Table, merged_key, merged_tables
+from firesteel.runtime.operators.window_conversion import PANES, from_general, from_panes
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
-
-#: The name of the store in snapshots.
-PANES = "\0panes"
 
 _MANY_PANES = 4  # per window, from which on it pays to keep merged contents between windows
 
@@ -32,20 +30,19 @@ _MANY_PANES = 4  # per window, from which on it pays to keep merged contents bet
 class PaneWindowOperator(Operator):
     """Tumbling and sliding windows, by event time or processing time."""
 
-    def __init__(self, parts: WindowParts, grid: tuple[int, int, int], shares_panes: bool) -> None:
+    def __init__(self, parts: WindowParts, grid: PaneGrid, shares_panes: bool) -> None:
         self._parts = parts
         self._state = parts.state
-        self._grid = PaneGrid(*grid)
+        self._grid = grid
         self._is_event_time = parts.assigner.is_event_time()
         self._is_single = self._grid.size == self._grid.slide
         self._panes = PaneStore(self._grid, shares_panes or self._is_single, parts.allowed_lateness)
-        self._state.add_store(PANES, self._panes)
-        slides = self._panes.is_shared and len(self._grid.panes_of(0)) >= _MANY_PANES
-        self._sliding = SlidingMerge(parts.contents, self._panes) if slides else None
+        self._sliding: SlidingMerge | None = None
 
     def open(self, context: OperatorContext) -> None:
         """Make the contexts, then open the user's functions."""
         parts = self._parts
+        self._restore()
         self.output = context.output
         self._now = context.services.now
         states = WindowStates(self._state)
@@ -56,6 +53,26 @@ class PaneWindowOperator(Operator):
         self._late = LateRecords(context, parts.late_tag)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         parts.open(context.runtime)
+
+    def _restore(self) -> None:
+        """Take in what was restored, whichever operator has written it; then it is known whether panes are shared."""
+        state, panes = self._state, self._panes
+        found = from_general(state, self._is_event_time)
+        entries = state.take_restored_entries(PANES)
+        is_by_window = found or any(len(extra) > 2 for keys, _, extra in entries if keys)
+        if is_by_window and panes.is_shared and not self._is_single:
+            parts = self._parts
+            found += from_panes(entries, self._grid, True, parts.allowed_lateness, parts.contents)
+            entries = []
+            panes.stop_sharing()
+        for keys, values, extra in entries:
+            panes.restore(keys, values, extra)
+        for key, window, kept, has_fired in found:
+            fired_until = window.max_timestamp() if has_fired else MIN_TIMESTAMP
+            panes.restore([key], [kept], (window.start, fired_until))
+        state.add_store(PANES, panes)
+        if panes.is_shared and len(self._grid.panes_of(0)) >= _MANY_PANES:
+            self._sliding = SlidingMerge(self._parts.contents, panes)
 
     def close(self) -> None:
         """Close the user's functions."""

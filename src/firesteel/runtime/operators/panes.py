@@ -18,6 +18,9 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.runtime.operators.window_contents import Table
 from firesteel.state.keyed_snapshot import SnapshotPart, TablePart
 
+#: In the block of a pane, besides its start and how far windows had fired: the start is that of a window.
+OF_WINDOW = "window"
+
 
 class PaneGrid:
     """The geometry: windows of one size every so often, and the panes they are made of."""
@@ -61,6 +64,7 @@ class PaneStore:
         self._to_go: list[int] = []
         self.clock = MIN_TIMESTAMP
         self._frozen: dict[int, list[_PanePart]] = {}  # of snapshots in progress
+        self._extra: tuple[Any, ...] = ()  # what every block says besides start and clock
 
     # Tables -------------------------------------------------------------------------------------------
 
@@ -151,7 +155,7 @@ class PaneStore:
         """The panes as they are now."""
         parts: list[SnapshotPart] = []
         for start, table in self._tables.items():
-            part = _PanePart(name, start, table, self.clock, self._thaw)
+            part = _PanePart(name, table, (start, self.clock, *self._extra), self._thaw)
             self._frozen.setdefault(start, []).append(part)
             parts.append(part)
         return parts
@@ -163,9 +167,15 @@ class PaneStore:
         else:
             self._frozen.pop(part.start, None)
 
-    def restore(self, keys: list[Any], values: list[Any], extra: tuple[int, int]) -> None:
+    def stop_sharing(self) -> None:
+        """Keep a table per window from now on, because that is what was restored; while there are no tables."""
+        assert not self._tables
+        self.is_shared = False
+        self._extra = (OF_WINDOW,)
+
+    def restore(self, keys: list[Any], values: list[Any], extra: Any) -> None:
         """Take a block of a snapshot back; ``extra`` is the pane's start and how far windows had fired."""
-        start, fired_until = extra
+        start, fired_until = extra[:2]
         if keys:
             self._tables.setdefault(start, {}).update(zip(keys, values, strict=True))
             for window in self.grid.windows_of(start) if self.is_shared else (start,):
@@ -176,10 +186,10 @@ class _PanePart(TablePart):
     """One pane in a snapshot."""
 
     def __init__(
-        self, name: str, start: int, table: Table, clock: int, on_close: Callable[[_PanePart], None]
+        self, name: str, table: Table, extra: tuple[Any, ...], on_close: Callable[[_PanePart], None]
     ) -> None:
-        super().__init__(table, None, set(), put=lambda k, v: ("entries", name, k, v, (start, clock)))
-        self.start = start
+        super().__init__(table, None, set(), put=lambda keys, values: ("entries", name, keys, values, extra))
+        self.start = extra[0]
         self._on_close = on_close
 
     def close(self) -> None:

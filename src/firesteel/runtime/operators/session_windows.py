@@ -20,13 +20,11 @@ from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.detached import detached
 from firesteel.runtime.operators.window_contents import MISSING
+from firesteel.runtime.operators.window_conversion import SESSIONS, from_general
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
 from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
-
-#: The name of the table in snapshots.
-SESSIONS = "\0sessions"
 
 
 class Session:
@@ -95,6 +93,10 @@ class SessionWindowOperator(Operator):
         """Make the contexts, then open the user's functions."""
         parts = self._parts
         self._store.rebuild()
+        for key, window, kept, has_fired in from_general(self._state, self._is_event_time):
+            session = Session(key, window.start, window.end, kept)
+            session.has_fired = has_fired
+            self._store.open(session, session.end - 1)
         self.output = context.output
         self._now = context.services.now
         states = WindowStates(self._state)

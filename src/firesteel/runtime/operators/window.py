@@ -11,7 +11,7 @@ Common kinds of windows have faster operators that do the same: see `window_fact
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -25,6 +25,7 @@ from firesteel.runtime.operators.detached import detached
 from firesteel.runtime.operators.evicting import EvictedContents
 from firesteel.runtime.operators.merging_windows import MergingWindowSet
 from firesteel.runtime.operators.window_contents import MISSING
+from firesteel.runtime.operators.window_conversion import CONTENTS, MERGING, OpenWindow
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
 from firesteel.runtime.operators.window_trigger import TriggerContext
@@ -35,13 +36,14 @@ _CONTINUE = TriggerResult.CONTINUE
 class WindowOperator(Operator):
     """The general window operator."""
 
-    def __init__(self, parts: WindowParts) -> None:
+    def __init__(self, parts: WindowParts, restored: Callable[[], Iterable[OpenWindow]] = tuple) -> None:
         self._parts = parts
+        self._restored = restored  # windows that a faster operator has written
         self._state = parts.state
         self._is_event_time = parts.assigner.is_event_time()
         self._trigger = parts.trigger
-        self._table = parts.state.namespaced_table("\0window-contents")
-        self._merging = parts.state.table("\0merging-windows") if parts.is_merging else None
+        self._table = parts.state.namespaced_table(CONTENTS)
+        self._merging = parts.state.table(MERGING) if parts.is_merging else None
         self._fired_until = MIN_TIMESTAMP  # processing time
 
     def open(self, context: OperatorContext) -> None:
@@ -60,11 +62,31 @@ class WindowOperator(Operator):
         )
         self._late = LateRecords(context, parts.late_tag)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
+        for window in self._restored():
+            self._take_in(window)
         parts.open(context.runtime)
 
     def close(self) -> None:
         """Close the user's functions."""
         self._parts.close()
+
+    # Windows of other operators -----------------------------------------------------------------------
+
+    def _take_in(self, found: OpenWindow) -> None:
+        """Go on with a window as if it were one of our own."""
+        key, window, kept, has_fired = found
+        state = self._state
+        if state.tracks:
+            state.touch((key,))
+            state.touch_pairs(((key, window),))
+        state.current_key = key
+        self._table[key, window] = kept
+        if self._merging is not None:
+            self._merging.setdefault(key, {})[window] = window
+        self._context.turn_to(window)
+        if not has_fired:
+            self._set_timer(window.max_timestamp())
+        self._set_cleanup_timer(self._parts.cleanup_time(window))
 
     # Records ------------------------------------------------------------------------------------------
 
@@ -141,8 +163,10 @@ class WindowOperator(Operator):
         self._results.fire(key, window, contents)
 
     def _set_cleanup_timer(self, time: int) -> None:
-        if time == MAX_TIMESTAMP:
-            return
+        if time != MAX_TIMESTAMP:
+            self._set_timer(time)
+
+    def _set_timer(self, time: int) -> None:
         if self._is_event_time:
             self._context.register_event_time_timer(time)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterable
 from typing import Any
 
 from firesteel.contracts.functions import AggregateFunction
@@ -25,9 +26,11 @@ from firesteel.plan.operator_specs import WindowSpec
 from firesteel.runtime.operator import Operator
 from firesteel.runtime.operators.count_windows import CountWindowOperator
 from firesteel.runtime.operators.pane_windows import PaneWindowOperator
+from firesteel.runtime.operators.panes import PaneGrid
 from firesteel.runtime.operators.session_windows import SessionWindowOperator
 from firesteel.runtime.operators.window import WindowOperator
 from firesteel.runtime.operators.window_contents import KeyOf
+from firesteel.runtime.operators.window_conversion import PANES, OpenWindow, from_panes, from_sessions
 from firesteel.runtime.operators.window_parts import WindowParts
 from firesteel.state.hashmap_backend import HashMapBackend
 
@@ -52,17 +55,31 @@ def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBacken
     parts = WindowParts.of(spec, key_of, state)
     # By exact type: a subclass may do something else.
     assigner, trigger = type(parts.assigner), type(parts.trigger)
-    if parts.evictor is not None or _uses_key_context(parts):
+    if parts.evictor is not None:
         return WindowOperator(parts)
     if assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
         return CountWindowOperator(parts, *_grid(parts))
-    if not state.is_in_memory:
-        return WindowOperator(parts)  # the others keep all contents in memory, beside the state
+    # The fast ones keep all contents in memory, beside the state, and know no current key while they add records.
+    is_fast = state.is_in_memory and not _uses_key_context(parts)
     if _TIME_GRIDS.get(assigner) is trigger:
-        return PaneWindowOperator(parts, _grid(parts), can_merge(parts))
+        grid, shares = PaneGrid(*_grid(parts)), can_merge(parts)
+        return PaneWindowOperator(parts, grid, shares) if is_fast else _instead_of_panes(parts, grid, shares)
     if _SESSIONS.get(assigner) is trigger:
-        return SessionWindowOperator(parts)
+        return (
+            SessionWindowOperator(parts) if is_fast else WindowOperator(parts, lambda: from_sessions(state))
+        )
     return WindowOperator(parts)
+
+
+def _instead_of_panes(parts: WindowParts, grid: PaneGrid, shares_panes: bool) -> WindowOperator:
+    """The general operator, which can go on with what the fast one has written."""
+
+    def restored() -> Iterable[OpenWindow]:
+        entries = parts.state.take_restored_entries(PANES)
+        are_shared = shares_panes or grid.size == grid.slide
+        return from_panes(entries, grid, are_shared, parts.allowed_lateness, parts.contents)
+
+    return WindowOperator(parts, restored)
 
 
 def _grid(parts: WindowParts) -> Any:

@@ -17,6 +17,7 @@ from firesteel.contracts.state import (
 )
 from firesteel.contracts.windows import Trigger, WindowAssigner
 from firesteel.runtime.operator import Operator, OperatorContext
+from firesteel.runtime.operators.window_conversion import EVENT_TIMERS, PROCESSING_TIMERS
 from firesteel.runtime.operators.window_output import WindowStates
 from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
@@ -37,8 +38,8 @@ class TriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssig
         self._state = state
         self.event_timers = TimerQueue()
         self.processing_timers = TimerQueue()
-        state.add_timers("window-event-time", self.event_timers, namespaced=True)
-        state.add_timers("window-processing-time", self.processing_timers, namespaced=True)
+        state.add_timers(EVENT_TIMERS, self.event_timers, namespaced=True)
+        state.add_timers(PROCESSING_TIMERS, self.processing_timers, namespaced=True)
         self.window: Any = None
         self._entry: Any = None  # the current key and the window
         self._merged: list[Any] = []
