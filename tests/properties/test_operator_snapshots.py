@@ -271,6 +271,7 @@ SPECS: dict[str, Callable[[], specs.OperatorSpec]] = {
     "interval join": lambda: specs.IntervalJoinSpec(shipped(Joined()), -3, 4, "left", "right"),
     "broadcast": lambda: specs.BroadcastProcessSpec(shipped(Told()), (Told.RULES,)),
     "tumbling": lambda: window(TumblingEventTimeWindows(5), None, aggregator=longer),
+    "tumbling, lists": lambda: window(TumblingEventTimeWindows(2), Listed()),
     "tumbling, late": lambda: window(TumblingEventTimeWindows(5), Listed(), lateness=6),
     "tumbling, general": lambda: window(TumblingEventTimeWindows(5), Listed(), OwnTrigger(), 6),
     "sliding": lambda: window(SlidingEventTimeWindows(6, 2), None, aggregator=Gather(), lateness=3),
@@ -279,6 +280,9 @@ SPECS: dict[str, Callable[[], specs.OperatorSpec]] = {
     "sessions": lambda: window(EventTimeSessionWindows(3), None, aggregator=Gather(), lateness=4),
     "sessions, lists": lambda: window(EventTimeSessionWindows(3), Listed(False)),
     "sessions, general": lambda: window(EventTimeSessionWindows(3), Listed(False), OwnTrigger(), 4),
+    "sessions, continuous": lambda: window(
+        EventTimeSessionWindows(3), Listed(False), ContinuousEventTimeTrigger(2)
+    ),
     "counts": lambda: window(CountTumblingWindowAssigner(3), Listed()),
     "sliding counts": lambda: window(CountSlidingWindowAssigner(4, 2), None, aggregator=Gather()),
     "continuous": lambda: window(TumblingEventTimeWindows(9), Listed(), ContinuousEventTimeTrigger(2)),
@@ -431,12 +435,6 @@ def chain(taken: dict[int, Taken], number: int) -> list[list[bytes]] | None:
     return None if before is None else [*before, each.blocks]
 
 
-def kinds_that_fit(name: str, kind: str) -> list[str]:
-    """Backends that can go on with what one has written: fast window operators exist in memory only."""
-    is_window = isinstance(SPECS[name](), specs.WindowSpec) and "count" not in name
-    return [kind] if is_window else list(OPTIONS)
-
-
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("name", SPECS)
 @settings(max_examples=CASES, deadline=None)
@@ -455,22 +453,38 @@ def test_an_operator_goes_on_from_a_snapshot(name: str, kind: str, seed: int) ->
         found: Counter[str] = Counter()
         for subtask in range(parallelism):
             accepts = share(subtask, parallelism)
-            again = OperatorHarness(
-                SPECS[name](),
-                keys=keys,
-                options=OPTIONS[rng.choice(kinds_that_fit(name, kind))],
-                clock=ManualClock(each.clock),
-                snapshot=Share(blocks, each, None if parallelism == 1 else accepts),  # type: ignore[arg-type]
-            )
-            assert again.state.unclaimed() == []
-            if each.watermark > MIN_TIMESTAMP:
-                again.watermark(each.watermark)
+            begun = Share(blocks, each, None if parallelism == 1 else accepts)
+            again = restarted(rng, name, keys, begun, each.clock, each.watermark)
             for event in events[each.at :]:
                 push(again, name, event, accepts)
+                if rng.random() < 0.2 and not has_overdue_timers(again):
+                    found += outputs(again)
+                    again = restarted(
+                        rng,
+                        name,
+                        keys,
+                        again.snapshot(),
+                        again.services.now(),
+                        again.operator.current_watermark,
+                    )
             found += outputs(again)
             again.state.close()
         assert found == every - each.before
     harness.state.close()
+
+
+def restarted(
+    rng: random.Random, name: str, keys: Any, snapshot: Any, clock: float, watermark: int
+) -> OperatorHarness:
+    """The operator as it goes on, on some backend."""
+    options = OPTIONS[rng.choice(list(OPTIONS))]
+    harness = OperatorHarness(
+        SPECS[name](), keys=keys, options=options, clock=ManualClock(clock), snapshot=snapshot
+    )
+    assert harness.state.unclaimed() == []
+    if watermark > MIN_TIMESTAMP:
+        harness.watermark(watermark)
+    return harness
 
 
 def share(subtask: int, parallelism: int) -> Callable[[Any], bool]:

@@ -219,7 +219,8 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         return self._waiting.take_timers(TableId(name, namespaced))
 
     def take_restored_entries(self, name: str) -> list[tuple[list[Any], list[Any], Any]]:
-        """What was restored for a store that this operator does not have."""
+        """What was restored for a store, for an operator that keeps it in another way."""
+        self._registry.drop(TableId(name, False))
         return self._waiting.take_entries(name)
 
     def metas(self) -> tuple[StateMeta, ...]:

@@ -25,9 +25,9 @@ def first(value: Any) -> Any:
     return value[0]
 
 
-def join(lower: int, upper: int, **tags: str) -> OperatorHarness:
+def join(lower: int, upper: int, options: dict[str, str] | None = None, **tags: str) -> OperatorHarness:
     spec = IntervalJoinSpec(Shipped.of(Pair(), "test"), lower, upper, **tags)
-    return OperatorHarness(spec, keys=(first, first))
+    return OperatorHarness(spec, keys=(first, first), options=options)
 
 
 def pairs(op: OperatorHarness) -> list[tuple[Any, Any]]:
@@ -93,6 +93,15 @@ def test_records_are_forgotten_when_no_partner_can_come() -> None:
     assert op.state.table("\0right")  # a left record of time 43 may still come
     op.watermark(43)
     assert not op.state.table("\0right")
+
+
+def test_records_that_are_on_disk_are_forgotten_too() -> None:
+    op = join(-3, 5, {"state.backend.type": "disk", "state.backend.disk.cache-entries": "1"})
+    op.process([(key, "left") for key in "abcdefgh"], [10] * 8)
+    assert sorted(op.state.keys_of("\0left")) == list("abcdefgh")
+    op.watermark(15)
+    assert list(op.state.keys_of("\0left")) == []
+    op.state.close()
 
 
 class Tagging(ProcessJoinFunction):

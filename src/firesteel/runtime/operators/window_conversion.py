@@ -63,7 +63,7 @@ def from_general(state: HashMapBackend, is_event_time: bool) -> list[OpenWindow]
     )
     # The trigger has a timer for the end of a window until it fires.
     return [
-        OpenWindow(*entry, contents[place], (entry[1].max_timestamp(), entry) not in timers)
+        OpenWindow(entry[0], entry[1], contents[place], (entry[1].max_timestamp(), entry) not in timers)
         for entry, place in places
         if place in contents
     ]
@@ -81,16 +81,27 @@ def from_panes(
 ) -> Iterator[OpenWindow]:
     """The windows that `pane_windows` has written; panes that windows share become part of each of them."""
     found: dict[tuple[Any, int], tuple[Any, bool]] = {}
-    for keys, values, extra in sorted(entries, key=lambda each: each[2][0] if each[0] else 0):
-        for key, value in zip(keys, values, strict=True):
-            start, fired_until = extra[:2]
-            for window in grid.windows_of(start) if are_shared and len(extra) == 2 else (start,):
-                last = window + grid.size - 1
-                if last + lateness <= fired_until:
-                    continue  # the pane is there for the windows after this one
-                has_fired = last <= fired_until
-                kept, _ = found.get((key, window), (MISSING, False))
-                merged = detached(value) if kept is MISSING else contents.merge(kept, detached(value))
-                found[key, window] = (merged, has_fired)
+    for (start, is_shared, key), (value, fired_until) in sorted(_latest(entries).items(), key=_start):
+        for window in grid.windows_of(start) if are_shared and is_shared else (start,):
+            last = window + grid.size - 1
+            if last + lateness <= fired_until:
+                continue  # the pane is there for the windows after this one
+            kept, _ = found.get((key, window), (MISSING, False))
+            merged = detached(value) if kept is MISSING else contents.merge(kept, detached(value))
+            found[key, window] = (merged, last <= fired_until)
     for (key, start), (kept, has_fired) in found.items():
         yield OpenWindow(key, TimeWindow(start, start + grid.size), kept, has_fired)
+
+
+def _latest(entries: Iterable[PaneEntries]) -> dict[tuple[int, bool, Any], tuple[Any, int]]:
+    """What each key has in each pane, once: a snapshot may hold an entry twice."""
+    found: dict[tuple[int, bool, Any], tuple[Any, int]] = {}
+    for keys, values, extra in entries:
+        for key, value in zip(keys, values, strict=True):
+            found[extra[0], len(extra) == 2, key] = (value, extra[1])
+    return found
+
+
+def _start(entry: Any) -> int:
+    start: int = entry[0][0]
+    return start

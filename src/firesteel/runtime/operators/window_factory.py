@@ -57,10 +57,11 @@ def create_window_operator(spec: WindowSpec, key_of: KeyOf, state: HashMapBacken
     assigner, trigger = type(parts.assigner), type(parts.trigger)
     if parts.evictor is not None:
         return WindowOperator(parts)
-    if assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
+    # The fast ones know no current key while they add records, and most keep all contents in memory beside the state.
+    has_key_context = _uses_key_context(parts)
+    is_fast = state.is_in_memory and not has_key_context
+    if not has_key_context and assigner in _COUNTS and parts.trigger == CountTrigger(_grid(parts)[0]):
         return CountWindowOperator(parts, *_grid(parts))
-    # The fast ones keep all contents in memory, beside the state, and know no current key while they add records.
-    is_fast = state.is_in_memory and not _uses_key_context(parts)
     if _TIME_GRIDS.get(assigner) is trigger:
         grid, shares = PaneGrid(*_grid(parts)), can_merge(parts)
         return PaneWindowOperator(parts, grid, shares) if is_fast else _instead_of_panes(parts, grid, shares)
