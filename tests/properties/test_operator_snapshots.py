@@ -52,6 +52,7 @@ from firesteel.plan import operator_specs as specs
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import StateMeta
+from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.testing.harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
 
@@ -489,3 +490,22 @@ def restarted(
 
 def share(subtask: int, parallelism: int) -> Callable[[Any], bool]:
     return lambda key: subtask_of_group(key_group_of(key, GROUPS), GROUPS, parallelism) == subtask
+
+
+def test_what_a_window_function_does_when_its_window_goes_is_in_the_next_delta() -> None:
+    options = {"execution.checkpointing.incremental": "true"}
+    harness = OperatorHarness(SPECS["tumbling, late"](), keys=(key_of,), options=options)
+    harness.process([("a", 1), *(("b", n) for n in range(50))], [1] * 51)
+    harness.watermark(4)
+    blocks = []
+    for number, watermark in ((1, 5), (2, 20)):
+        harness.watermark(watermark)
+        snapshot = harness.state.begin_snapshot(number)
+        while not snapshot.done:
+            blocks += snapshot.step()
+        harness.state.confirm(number)
+    assert not snapshot.is_full
+    again = HashMapBackend()
+    for block in blocks:
+        again.restore_block(block)
+    assert again.table("count") == {"a": 100, "b": 100}

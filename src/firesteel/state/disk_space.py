@@ -29,6 +29,7 @@ __all__ = ["DiskSpace", "RecordStore", "RecordView", "ResidentPart", "Residents"
 
 _SCAN = 1024
 _SAMPLE = 64
+_COST = 3  # serialising an entry from disk takes so many times as long as one in memory: fewer per step
 
 
 class RecordView(Protocol):
@@ -324,7 +325,7 @@ class StoredPart:
             payloads, self._drained = self._drained, None
             self.done = True
             return payloads
-        return self._next(entries)
+        return self._next(-(-entries // _COST))
 
     def drain(self) -> None:
         """The view cannot stay: serialise all that is left now."""

@@ -91,6 +91,8 @@ class HashMapBackend(TrackedState, KeyedStateStore):
     is the name that errors mention.
     """
 
+    __slots__ = ("current_key",)  # set and read for every record; the other attributes are in the dictionary
+
     def __init__(
         self,
         clock: Callable[[], float] = time.time,

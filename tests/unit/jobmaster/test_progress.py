@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics, CheckpointSummary
 from firesteel.jobmaster.console import CONSOLE
 from firesteel.jobmaster.progress import ProgressDisplay, RateBlock, rate_lines
 from firesteel.jobmaster.statistics import JobStatistics, OperatorTotals
+from firesteel.plan.state_handles import CheckpointKind
 
 ID = JobID("a" * 32)
 
@@ -40,6 +43,17 @@ def test_rates_are_records_per_second_by_operator() -> None:
 def test_lines_fit_the_terminal() -> None:
     lines = rate_lines(statistics(("Map", 1, 1)), statistics(("Map", 2, 2)), 1.0, 20)
     assert [len(line) for line in lines] == [19]
+
+
+def test_checkpoints_have_a_line_of_their_own() -> None:
+    map_only = statistics(("Map", 1, 1))
+    begun = replace(map_only, checkpoints=CheckpointStatistics(begun=1))
+    assert rate_lines(map_only, begun, 1.0, 120)[1] == "  no checkpoint is complete yet; 0 complete"
+    newest = CheckpointSummary(7, CheckpointKind.CHECKPOINT, "/c/chk-7", 0, 41.6, 2_345_678, 1.0, 2.0)
+    facts = CheckpointStatistics(begun=9, completed=6, failed=2, history=(newest,))
+    assert rate_lines(begun, replace(map_only, checkpoints=facts), 1.0, 120)[1] == (
+        "  checkpoint 7: 42 ms, 2.3 MB; 6 complete, 2 failed"
+    )
 
 
 def test_states_are_lines() -> None:
