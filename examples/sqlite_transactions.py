@@ -1,4 +1,4 @@
-"""Readings in a database, exactly once: a two-phase-commit sink for SQLite.
+"""Readings in a database, exactly once: a two-phase-commit sink for SQLite (J30).
 
 Readings are staged in a table of their own together with the name of their transaction. Committing copies them to the
 table that everybody reads, and removes them from the other one, in one transaction of the database. When it is
