@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from firesteel.common import Configuration
-from firesteel.plan.operator_specs import SourceSpec
+from firesteel.plan.operator_specs import FlatMapSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.testing import (
     CollectSink,
@@ -35,6 +35,39 @@ def env(request, tmp_path):
         "restart-strategy.fixed-delay.delay": "10 ms",
     }
     return simulated_environment(request.param, 2, Configuration.from_dict(options))
+
+
+# J23 --------------------------------------------------------------------------------------------------
+
+
+def hot(function, parallelism, **more):
+    return CheckpointHarness(FlatMapSpec(Shipped.of(function, "flat_map")), parallelism, **more)
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("HotReadings", [0, 3, 4]), ("HotReadingsInParts", [1, 3, 3])])
+def test_counts_are_dealt_out_to_more_tasks(example, kind, counts):
+    readings = example("sensor_readings").readings_of(("sensor_1", 0, 90.0), ("sensor_1", 1, 10.0))
+    function = getattr(example("hot_readings"), kind)(80.0)
+    before = hot(function, 2)
+    for subtask, times in zip(before, (3, 4), strict=True):
+        subtask.process(readings * times)
+    assert before[1].output.values == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    after = hot(function, 3, restore=before.checkpoint(1))
+    for subtask in after:
+        subtask.process(readings)
+    assert sorted(count - 1 for subtask in after for _, count in subtask.output.values) == counts
+
+
+def test_counts_per_sensor_and_per_task(example, env, collected):
+    module = example("hot_readings")
+    readings = example("sensor_readings").fahrenheit_readings(200)
+    hot_ones = [reading.id for reading in readings if reading.temperature > module.THRESHOLD]
+    found = collected(module.build_per_sensor(env, readings))
+    assert Counter(name for name, _, _ in found) == Counter(hot_ones)
+    assert {
+        name: max(count for sensor, count, _ in found if sensor == name) for name in set(hot_ones)
+    } == Counter(hot_ones)
+    assert len(collected(module.build(env, readings))) == len(hot_ones)
 
 
 # J28 --------------------------------------------------------------------------------------------------

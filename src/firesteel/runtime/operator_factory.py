@@ -49,7 +49,7 @@ def create_operator(
             made = None if strategy is None else UserFunction(strategy).instance
             return SourceOperator(UserFunction(source), made, plan.id)
         case specs.SinkSpec(sink):
-            return _create_sink(UserFunction(sink), plan.id)
+            return _create_sink(UserFunction(sink), plan.id, keys[0] if keys else None, state)
         case specs.WriterSinkSpec(sink, input_type):
             return WriterSinkOperator(UserFunction(sink), input_type)
     assert plan.spec.user_code is not None
@@ -91,12 +91,16 @@ def _around_function(
     raise NotImplementedError(f"no operator for {type(spec).__name__}")
 
 
-def _create_sink(function: UserFunction, operator_id: str) -> Operator:
+def _create_sink(
+    function: UserFunction, operator_id: str, key_of: KeyOf | None, state: HashMapBackend
+) -> Operator:
     if isinstance(function.instance, TwoPhaseCommitSinkFunction):
         return TwoPhaseCommitOperator(function)
     if isinstance(function.instance, GenericWriteAheadSink):
         return WriteAheadOperator(function, operator_id)
-    return DiscardOperator(function) if type(function.instance) is DiscardingSink else SinkOperator(function)
+    if type(function.instance) is DiscardingSink:
+        return DiscardOperator(function)
+    return SinkOperator(function, key_of, state)
 
 
 def _in_key_context(

@@ -415,6 +415,22 @@ def test_sink_sees_every_record_with_its_time() -> None:
     assert sink_of(op).seen == [("a", None, -(2**63)), ("b", 4, 3), ("c", None, 3)]
 
 
+class CountsPerKey(Seen):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        self.count.update((self.count.value() or 0) + 1)
+        self.seen.append((value, self.count.value()))
+
+
+def test_sink_on_a_keyed_stream_has_the_state_of_the_records_key() -> None:
+    op = harness(specs.SinkSpec, CountsPerKey(), keys=(first,))
+    op.process(["ab", "b", "ac"])
+    op.process(["b"], [5])
+    assert sink_of(op).seen == [("ab", 1), ("b", 1), ("ac", 2), ("b", 2)]
+
+
 def test_sink_without_a_context_parameter() -> None:
     class Short:
         def __init__(self) -> None:

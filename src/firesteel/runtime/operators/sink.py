@@ -10,10 +10,12 @@ from firesteel.common.java_format import print_to_string
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.sink import SinkFunction
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operators.announced import KeyedBatches, KeyOf
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.user_function import UserFunction
 from firesteel.runtime.wire_format import pickle_values
+from firesteel.state.hashmap_backend import HashMapBackend
 
 
 class RecordContext(SinkFunction.Context):
@@ -55,12 +57,21 @@ def hand_over(
 
 
 class SinkOperator(FunctionOperator):
-    """Calls ``invoke`` for every record; ``invoke(value)`` without a context is accepted too."""
+    """Calls ``invoke`` for every record; ``invoke(value)`` without a context is accepted too.
 
-    def __init__(self, function: UserFunction) -> None:
+    On a keyed stream a function that can have got hold of state sees that of the record's key.
+    """
+
+    def __init__(
+        self, function: UserFunction, key_of: KeyOf | None = None, state: HashMapBackend | None = None
+    ) -> None:
         super().__init__(function)
         self._invoke = function.method("invoke")
         self._wants_context = _takes_two(self._invoke)
+        self._batches: KeyedBatches | None = None
+        if key_of is not None and state is not None and function.is_rich:
+            self._invoke = _in_key_context(self._invoke, key_of, state)
+            self._batches = KeyedBatches(key_of, state)
 
     def open(self, context: OperatorContext) -> None:
         """Make the context object, then open the user's function."""
@@ -70,6 +81,8 @@ class SinkOperator(FunctionOperator):
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Write every record."""
         invoke = self._invoke
+        if self._batches is not None:
+            self._batches.announce(self, values)
         self.cursor = cursor = iter(values)
         if self._wants_context:
             hand_over(invoke, cursor, timestamps, self._context)
@@ -125,6 +138,14 @@ class CollectOperator(Operator):
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Send the batch as one pickle."""
         self._services.collect(self._collect_id, pickle_values(values))
+
+
+def _in_key_context(invoke: Callable[..., Any], key_of: KeyOf, state: HashMapBackend) -> Callable[..., Any]:
+    def call(value: Any, *context: Any) -> Any:
+        state.current_key = key_of(value)
+        return invoke(value, *context)
+
+    return call
 
 
 def _takes_two(invoke: Any) -> bool:
