@@ -12,12 +12,12 @@ from _harness import headline, parser, table
 
 FULL = (
     Duel("windows tumbling", (1_000_000, 7_000_000), (20_000, 120_000)),
-    Duel("windows sliding", (500_000, 4_000_000), (2_000, 10_000)),
+    Duel("windows sliding", (500_000, 4_000_000), (1_000, 13_000)),
     Duel("windows sessions", (500_000, 4_000_000), (2_000, 22_000)),
 )
 QUICK = (
     Duel("windows tumbling", (500_000, 3_500_000), (10_000, 60_000)),
-    Duel("windows sliding", (300_000, 2_000_000), (1_000, 4_000)),
+    Duel("windows sliding", (300_000, 2_000_000), (1_000, 7_000)),
     Duel("windows sessions", (300_000, 2_000_000), (2_000, 12_000)),
 )
 

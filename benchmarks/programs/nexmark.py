@@ -3,7 +3,7 @@
     python nexmark.py QUERY:COUNT[,QUERY:COUNT ...] [KEY=VALUE ...]
 
 The numbers of the events come from one task, so that event time is in order everywhere. Printed are a few results
-that are the same for every COUNT from 20,000 on.
+that are the same for every COUNT from 12,000 on.
 """
 
 import sys

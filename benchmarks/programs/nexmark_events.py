@@ -21,7 +21,7 @@ EPOCH = 50  # events: a person, three auctions, 46 bids
 AUCTIONS = 3
 FIRST_ID = 1000  # of persons and of auctions
 
-SHORTEST_AUCTION = 2_000  # milliseconds
+SHORTEST_AUCTION = 500  # milliseconds
 LONGEST_AUCTION = 8_000
 CATEGORIES = range(10, 15)
 

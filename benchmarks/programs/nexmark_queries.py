@@ -303,6 +303,6 @@ QUERIES = {
     "q5": (q5, True, lambda r: r[0] <= 10_000),
     "q7": (q7, True, lambda r: r[0] <= 10_000),
     "q8": (q8, True, lambda r: r[0] <= 10_000 and r[1] % 10 == 0),
-    "q11": (q11, True, lambda r: r[0] <= 20_000),
+    "q11": (q11, True, lambda r: r[0] <= 12_000),
     "q12": (q12, False, None),
 }

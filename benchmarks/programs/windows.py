@@ -31,8 +31,8 @@ KINDS = {
     "tumbling": (TumblingEventTimeWindows.of(Time.seconds(10)), 1000, lambda n: n, 10_000),
     "sliding": (
         SlidingEventTimeWindows.of(Time.hours(24), Time.minutes(15)),
-        20,
-        lambda n: n * 4500,
+        10,
+        lambda n: n * 9000,
         60 * MINUTE,
     ),
     "sessions": (
