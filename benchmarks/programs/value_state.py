@@ -1,7 +1,7 @@
 # ruff: noqa: D101, D102 - a program as a user writes it
 """A count per key in value state, by a keyed process function; runs unchanged on PyFlink and on Firesteel.
 
-    python value_state.py COUNT[,COUNT ...] [KEY=VALUE ...]
+    python value_state.py KEYS COUNT[,COUNT ...] [KEY=VALUE ...]
 
 Every record gives a result. Printed are the first ones of a few keys, which are the same for every COUNT.
 """
@@ -14,8 +14,6 @@ from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.datastream.state import ValueStateDescriptor
 
-KEYS = 10_000
-
 
 class RunningCount(KeyedProcessFunction):
     def open(self, runtime_context):
@@ -27,7 +25,7 @@ class RunningCount(KeyedProcessFunction):
         yield value[0], count
 
 
-def run(count, options):
+def run(keys, count, options):
     configuration = Configuration()
     for key, value in options:
         configuration.set_string(key, value)
@@ -38,7 +36,7 @@ def run(count, options):
         NumberSequenceSource(0, count - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     )
     (
-        numbers.map(lambda n: (n % KEYS, n), output_type=pair)
+        numbers.map(lambda n: (n % keys, n), output_type=pair)
         .key_by(lambda r: r[0], key_type=Types.LONG())
         .process(RunningCount(), output_type=pair)
         .filter(lambda r: r[0] < 5 and r[1] <= 4)
@@ -51,5 +49,5 @@ def run(count, options):
 
 
 if __name__ == "__main__":
-    for size in sys.argv[1].split(","):
-        run(int(size), [argument.split("=", 1) for argument in sys.argv[2:]])
+    for size in sys.argv[2].split(","):
+        run(int(sys.argv[1]), int(size), [argument.split("=", 1) for argument in sys.argv[3:]])
