@@ -89,7 +89,11 @@ GOLDEN: list[tuple[Any, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "expected"), GOLDEN, ids=lambda value: repr(value))
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    GOLDEN,
+    ids=[f"{number} {type(key).__name__}" for number, (key, _) in enumerate(GOLDEN)],
+)
 def test_hash_never_changes(key: Any, expected: int) -> None:
     assert stable_hash(key) == expected
 
