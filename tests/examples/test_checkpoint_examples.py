@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from firesteel.common import Configuration
 from firesteel.plan.operator_specs import FlatMapSpec, SourceSpec
@@ -176,3 +177,19 @@ def test_readings_are_in_the_database_once(example, env, tmp_path):
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("SELECT * FROM readings").fetchall()
     assert sorted(rows) == sorted(map(tuple, readings))
+
+
+# J27 --------------------------------------------------------------------------------------------------
+
+
+def test_readings_are_in_parquet_files_once(example, env, tmp_path):
+    module = example("readings_to_parquet")
+    readings = example("sensor_readings").fahrenheit_readings(100)
+    module.build(env, with_checkpoints(readings), 2, str(tmp_path / "out"))
+    env.execute()
+    found = []
+    for path in (tmp_path / "out").glob("id=*/readings-*.parquet"):
+        rows = [tuple(row.values()) for row in parquet.ParquetFile(path).read().to_pylist()]
+        assert {f"id={name}" for name, _, _ in rows} == {path.parent.name}
+        found += rows
+    assert sorted(found) == sorted(map(tuple, readings))

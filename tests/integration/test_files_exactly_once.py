@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
+from pyarrow import parquet
 
-from firesteel.common import Encoder, WatermarkStrategy
+from firesteel.common import Encoder, Types, WatermarkStrategy
 from firesteel.datastream import MapFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from firesteel.datastream.connectors import BucketAssigner, FileSink, FileSource, RollingPolicy, StreamFormat
+from firesteel.datastream.formats.parquet import ParquetBulkWriters
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +36,14 @@ def finished(directory: Path) -> list[str]:
     return [line for path in files for line in path.read_text().splitlines()]
 
 
+LINE = Types.ROW_NAMED(["line"], [Types.STRING()])
+
+
+def in_parquet(directory: Path) -> list[str]:
+    tables = [parquet.read_table(path) for path in directory.glob("part-*")]
+    return [line for table in tables for line in table.column("line").to_pylist()]
+
+
 class DiesOnce(MapFunction):
     """Takes its time, and kills its own process when it has seen a checkpoint's results finished."""
 
@@ -49,22 +59,40 @@ class DiesOnce(MapFunction):
         return value
 
 
-def build(env: StreamExecutionEnvironment, directory: Path, function: Any) -> None:
-    source = FileSource.for_record_stream_format(
-        StreamFormat.text_line_format(), str(directory / "in")
-    ).build()
-    sink = (
+def text_sink(directory: Path) -> FileSink:
+    return (
         FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=400))
         .build()
     )
-    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
-    lines.map(function).rebalance().sink_to(sink)
 
 
+def parquet_sink(directory: Path) -> FileSink:
+    return (
+        FileSink.for_bulk_format(str(directory / "out"), ParquetBulkWriters.for_row_type(LINE))
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+
+
+def build(env: StreamExecutionEnvironment, directory: Path, function: Any, sink: FileSink) -> None:
+    source = FileSource.for_record_stream_format(
+        StreamFormat.text_line_format(), str(directory / "in")
+    ).build()
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files").map(function)
+    is_text = isinstance(sink.encoder, Encoder)
+    (lines if is_text else lines.map(lambda line: (line,), LINE)).rebalance().sink_to(sink)
+
+
+FORMATS = pytest.mark.parametrize(
+    ("sink_to", "read"), [(text_sink, finished), (parquet_sink, in_parquet)], ids=["text", "parquet"]
+)
+
+
+@FORMATS
 def test_lines_are_written_once_although_a_worker_is_killed(
-    environment: SparkEnvironment, tmp_path: Path
+    environment: SparkEnvironment, tmp_path: Path, sink_to: Any, read: Any
 ) -> None:
     expected = write_input(tmp_path / "in")
     options = {
@@ -75,16 +103,19 @@ def test_lines_are_written_once_although_a_worker_is_killed(
         "restart-strategy.fixed-delay.delay": "10 ms",
     }
     env = environment(1, **options)
-    build(env, tmp_path, DiesOnce(str(tmp_path)))
+    build(env, tmp_path, DiesOnce(str(tmp_path)), sink_to(tmp_path))
     env.execute()
     assert (tmp_path / "died").exists()
-    assert Counter(finished(tmp_path / "out")) == Counter(expected)
+    assert Counter(read(tmp_path / "out")) == Counter(expected)
 
 
-def test_batch_jobs_finish_all_files_at_their_end(environment: SparkEnvironment, tmp_path: Path) -> None:
+@FORMATS
+def test_batch_jobs_finish_all_files_at_their_end(
+    environment: SparkEnvironment, tmp_path: Path, sink_to: Any, read: Any
+) -> None:
     expected = write_input(tmp_path / "in")
     env = environment(2)
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    build(env, tmp_path, lambda line: line)
+    build(env, tmp_path, lambda line: line, sink_to(tmp_path))
     env.execute()
-    assert Counter(finished(tmp_path / "out")) == Counter(expected)
+    assert Counter(read(tmp_path / "out")) == Counter(expected)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import orc, parquet
 
 from firesteel.common import Configuration
 from firesteel.common.errors import UserCodeError
@@ -27,6 +28,8 @@ from firesteel.datastream.connectors.file_system import (
     RollingPolicy,
     StreamFormat,
 )
+from firesteel.datastream.formats.orc import OrcBulkWriters
+from firesteel.datastream.formats.parquet import ParquetBulkWriters
 from firesteel.datastream.functions import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -131,6 +134,36 @@ def test_every_line_gets_from_files_to_files_exactly_once(tmp_path: Path, seed: 
     env.execute()
     assert Counter(lines_in(tmp_path / "out")) == Counter(expected)
     assert len(expected) < len(READ) < 2 * len(expected)  # some were read again, by no means all
+
+
+LINE = Types.ROW_NAMED(["file", "line", "text"], [Types.INT(), Types.INT(), Types.STRING()])
+
+
+def as_row(text: str) -> tuple[int, int, str]:
+    file, line = text.split("-")
+    return int(file), int(line), text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_line_gets_into_parquet_and_orc_files_exactly_once(tmp_path: Path, seed: int) -> None:
+    READ.clear()
+    expected = write_input(tmp_path)
+    env = environment(tmp_path, seed, parallelism=1 + seed % 3)
+    source = SlowFiles(StreamFormat.text_line_format(), (str(tmp_path / "in"),))
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    factory = OrcBulkWriters.for_row_type(LINE) if seed % 2 else ParquetBulkWriters.for_row_type(LINE)
+    builder = FileSink.for_bulk_format(str(tmp_path / "out"), factory)
+    sink = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+    lines.rebalance().map(FailsNowAndThen()).map(as_row, LINE).sink_to(sink)
+    env.execute()
+    read = orc.read_table if seed % 2 else parquet.read_table
+    files = list((tmp_path / "out").glob("part-*"))
+    found = [tuple(row.values()) for path in files for row in read(path).to_pylist()]
+    assert Counter(found) == Counter(map(as_row, expected))
+    assert len(files) > 4  # one for each checkpoint and writer
+    assert len(expected) < len(READ) < 2 * len(expected)
+    # What the failed attempts were writing is gone; files that were closed for a checkpoint that failed may linger.
+    assert [path for path in (tmp_path / "out").iterdir() if ".inprogress." in path.name] == []
 
 
 def test_read_file_reads_once_and_needs_no_checkpoints(tmp_path: Path) -> None:

@@ -145,11 +145,20 @@ class _SimpleStringEncoder(Encoder):
 
 
 class BulkWriter(abc.ABC):
-    """Writes records of one file together, such as Parquet does."""
+    """Writes records of one file together, such as Parquet does.
+
+    A writer that has `add_elements`, too, is given its records by that, many at a time. The order of calls is: records,
+    `flush`, `finish`. A writer of a task that fails is dropped without them, and with it its file.
+    """
 
     @abc.abstractmethod
     def add_element(self, element: Any) -> None:
         """Take one record."""
+
+    def add_elements(self, elements: list[Any]) -> None:
+        """Take several records, in their order."""
+        for element in elements:
+            self.add_element(element)
 
     @abc.abstractmethod
     def flush(self) -> None:

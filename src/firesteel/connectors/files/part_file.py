@@ -5,7 +5,8 @@
 A file in progress is appended to. When it is rolled it becomes pending: complete, but hidden. It is finished, by
 renaming, when a checkpoint that knows it is complete. After a failure a file goes on at the length that it had at
 the checkpoint. A task of the failed attempt may still be alive and write; it has a lock on the file then, and the
-new attempt goes on with a copy.
+new attempt goes on with a copy. Files of bulk formats are never in progress at a checkpoint; after a failure nobody
+goes on with them.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class PartStream(io.BufferedIOBase):
         self._descriptor = descriptor
         self._pieces: list[bytes] = []
         self._buffered = 0
+        self._is_finished = False
         self.size = size
 
     @classmethod
@@ -92,7 +94,14 @@ class PartStream(io.BufferedIOBase):
         return self.size
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
-        """Append."""
+        """Append.
+
+        Nothing happens once the file is abandoned: what encodes records may end its format when it is collected,
+        as objects for compressed files do, long after anybody wants it.
+        """
+        if self._descriptor < 0:
+            self._refuse_late_write()
+            return len(data)
         piece = data if type(data) is bytes else bytes(data)
         length = len(piece)
         self._pieces.append(piece)
@@ -118,6 +127,14 @@ class PartStream(io.BufferedIOBase):
         """Persist and close."""
         self.persist()
         self.abandon()
+        self._is_finished = True
+
+    def _refuse_late_write(self) -> None:
+        if self._is_finished:
+            raise ValueError(
+                "a part file was written to after it had been closed; a bulk writer must write everything in finish(), "
+                "an encoder in encode()"
+            )
 
     def abandon(self) -> None:
         """Close without caring for what was not handed over."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
-from firesteel.common.serialization import BulkWriterFactory, Encoder
+from firesteel.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from firesteel.common.time import to_millis
 from firesteel.common.typeinfo import Types
 from firesteel.connectors.files import part_file
 from firesteel.connectors.files.bucket_assigners import BucketAssigner, DateTimeBucketAssigner
+from firesteel.connectors.files.bulk_batches import in_batches
 from firesteel.connectors.files.part_file import InProgressPart, PartName, PartStream, PendingPart
 from firesteel.connectors.files.rolling import DefaultRollingPolicy, OutputFileConfig, RollingPolicy
 from firesteel.contracts.sink import CommitRequest, Committer, Sink, SinkContext, SinkFunction, SinkWriter
@@ -29,6 +31,9 @@ class FileSink(Sink):
     ``encoder`` is an `Encoder`, for records one by one, or a `BulkWriterFactory`. ``check_interval`` (milliseconds)
     is how often the policy is asked whether time has come for a file. ``ends_files``: at the end of the input all
     files are finished, with checkpoints or without.
+
+    A file of a bulk format cannot go on at a length, because it can only be read as a whole. So it is closed at every
+    checkpoint, whatever the policy says, and never part of one while it is in progress.
     """
 
     base_path: str
@@ -77,16 +82,21 @@ class OpenPart:
         self.created = self.updated = created
         self._name = name
         self._stream = stream
+        self._bulk: BulkWriter | None = None
         self.write = self._writing(encoder)
 
     def _writing(self, encoder: Encoder | BulkWriterFactory) -> Callable[[Any], None]:
         stream = cast(BinaryIO, self._stream)
         if isinstance(encoder, Encoder):
             encode = encoder.encode
-            self._bulk = None
             return lambda element: encode(element, stream)
-        self._bulk = encoder.create(stream)
+        self._bulk = in_batches(encoder.create(stream))
         return self._bulk.add_element
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it can only be read as a whole."""
+        return self._bulk is not None
 
     @property
     def size(self) -> int:
@@ -96,6 +106,7 @@ class OpenPart:
     def roll(self) -> PendingPart:
         """Close it; it waits for the next checkpoint."""
         if self._bulk is not None:
+            self._bulk.flush()
             self._bulk.finish()
         return part_file.roll(self._name, self._stream)
 
@@ -107,6 +118,12 @@ class OpenPart:
     def abandon(self) -> None:
         """Leave the file as it is."""
         self._stream.abandon()
+
+    def throw_away(self) -> None:
+        """Remove the file, of which no checkpoint knows; if that does not work, it stays, hidden as it is."""
+        self._stream.abandon()
+        with contextlib.suppress(OSError):
+            os.unlink(self._name.in_progress)
 
 
 class FileWriter(SinkWriter):
@@ -136,6 +153,10 @@ class FileWriter(SinkWriter):
     def _resume(self, state: InProgressPart) -> None:
         found = part_file.resume(state)
         if found is None:
+            return
+        if isinstance(self._encoder, BulkWriterFactory):
+            # The program wrote rows before: that file is as complete as it will ever be.
+            self._pending.append(part_file.roll(*found))
             return
         part = OpenPart(state.bucket_id, *found, self._encoder, state.created)
         part.updated = state.updated
@@ -200,8 +221,9 @@ class FileWriter(SinkWriter):
         if self._ended and not self._sink.ends_files and not self._context.checkpointing:
             return []
         policy = self._sink.rolling_policy
-        for part in [part for part in self._open.values() if policy.should_roll_on_checkpoint(part)]:
-            self._roll(part)
+        for part in list(self._open.values()):
+            if part.is_bulk or policy.should_roll_on_checkpoint(part):
+                self._roll(part)
         pending, self._pending = self._pending, []
         return pending
 
@@ -225,6 +247,13 @@ class FileWriter(SinkWriter):
         self._check_at = now + self._sink.check_interval / 1000 if self._open else math.inf
 
     def close(self) -> None:
-        """Leave files in progress where they are."""
+        """Leave files in progress where they are, unless nobody can ever go on with them.
+
+        The older sink leaves them at the end of the input, too, if there are no checkpoints.
+        """
+        are_left = self._ended and not self._sink.ends_files
         for part in self._open.values():
-            part.abandon()
+            if part.is_bulk and not are_left:
+                part.throw_away()
+            else:
+                part.abandon()

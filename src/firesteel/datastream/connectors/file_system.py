@@ -211,7 +211,11 @@ class _BulkSinkBuilder(_SinkBuilder):
         """Choose when a part file is closed: at checkpoints, and at other times if the policy wants it, too."""
         if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
             raise wrong_argument(
-                "with_rolling_policy() of a bulk format", "an OnCheckpointRollingPolicy", rolling_policy
+                "with_rolling_policy() of a bulk format",
+                "an OnCheckpointRollingPolicy",
+                rolling_policy,
+                "a file of a bulk format can only be read as a whole, so it must be closed at every checkpoint; use "
+                "RollingPolicy.on_checkpoint_rolling_policy(), or a subclass of its class that closes files more often",
             )
         return super().with_rolling_policy(rolling_policy)
 
@@ -245,7 +249,7 @@ class FileSink(_FileSink, SupportsPreprocessing):
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
-        """Write records in a format of its own below a path."""
+        """Write records many at a time below a path, for example with ``ParquetBulkWriters``."""
         return FileSink.BulkFormatBuilder(_bulk_sink(FileSink, base_path, writer_factory))
 
     def get_transformer(self) -> StreamTransformer | None:
@@ -286,7 +290,7 @@ class StreamingFileSink(_FileSink):
     def for_bulk_format(
         base_path: str, writer_factory: BulkWriterFactory
     ) -> StreamingFileSink.DefaultBulkFormatBuilder:
-        """Write records in a format of its own below a path."""
+        """Write records many at a time below a path, for example with ``ParquetBulkWriters``."""
         sink = _bulk_sink(StreamingFileSink, base_path, writer_factory)
         return StreamingFileSink.DefaultBulkFormatBuilder(sink)
 
@@ -300,5 +304,6 @@ def _row_sink(kind: type[_FileSink], base_path: str, encoder: Encoder) -> _FileS
 
 def _bulk_sink(kind: type[_FileSink], base_path: str, factory: BulkWriterFactory) -> _FileSink:
     if not isinstance(factory, BulkWriterFactory):
-        raise wrong_argument("for_bulk_format()", "a BulkWriterFactory", factory)
+        remedy = "for example ParquetBulkWriters.for_row_type(Types.ROW_NAMED(names, types))"
+        raise wrong_argument("for_bulk_format()", "a BulkWriterFactory", factory, remedy)
     return kind(local_path(base_path, "file sinks"), factory, rolling_policy=OnCheckpointRollingPolicy())
