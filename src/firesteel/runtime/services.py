@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from firesteel.checkpoint.local_copies import LocalCopies
     from firesteel.checkpoint.storage import Storage
 
 
@@ -34,6 +35,11 @@ class TaskServices(Protocol):
 
     def storage(self, root: str) -> Storage:
         """The directory below which the files of a checkpoint are."""
+        ...
+
+    @property
+    def local_copies(self) -> LocalCopies | None:
+        """The copies of keyed state on this machine; None when the job keeps none."""
         ...
 
     def cached_file(self, name: str) -> str:

@@ -6,24 +6,48 @@ pieces of one operator and kind follow each other::
 
     header, lists of operator 0, lists of operator 1, ..., keyed state of operator 0, keyed state of operator 1, ...
 
-Without a checkpoint directory there is no file: the segments travel inside the acknowledgement.
+Without a checkpoint directory there is no file: the segments travel inside the acknowledgement. With local recovery
+the keyed state of a checkpoint, not of a savepoint, is written to this machine's disks as well, and read from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, read_segment
+from firesteel.checkpoint.local_copies import LocalCopies, SegmentCopy
 from firesteel.checkpoint.storage import Output, Storage
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import CheckpointError
+from firesteel.common.options import CHECKPOINTING_MEMORY_LIMIT, CHECKPOINTING_SNAPSHOT_COMPRESSION
 from firesteel.plan.messages import SnapshotAcknowledged, SnapshotDeclined
-from firesteel.plan.state_handles import OperatorHandle, Segment
+from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment
 from firesteel.runtime.restore import SegmentReader
 from firesteel.runtime.subtask_snapshot import OperatorPart, Piece, SubtaskSnapshot
 
-#: How much state of a subtask may travel to the job master's memory.
-INLINE_LIMIT = 5 * 1024 * 1024
+
+@dataclass(frozen=True, slots=True)
+class SnapshotForm:
+    """How the program wants its snapshots: compressed, and how much of a subtask the master's memory may take."""
+
+    compress: bool = False
+    inline_limit: int = CHECKPOINTING_MEMORY_LIMIT.default
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SnapshotForm:
+        """What the options of a plan say."""
+        configuration = Configuration.from_dict(dict(options))
+        return cls(
+            configuration.get(CHECKPOINTING_SNAPSHOT_COMPRESSION),
+            configuration.get(CHECKPOINTING_MEMORY_LIMIT),
+        )
+
+
+#: Not compressed, with the usual limit.
+AS_IT_IS = SnapshotForm()
 
 
 class StorageServices(Protocol):
@@ -39,11 +63,18 @@ class StorageServices(Protocol):
         """The directory below which the files of a checkpoint are."""
         ...
 
+    @property
+    def local_copies(self) -> LocalCopies | None:
+        """The copies of keyed state on this machine; None when the job keeps none."""
+        ...
+
 
 class SnapshotFile:
     """The file of one subtask's part of one checkpoint; made with its first piece, none when there is no state."""
 
-    def __init__(self, snapshot: SubtaskSnapshot, services: StorageServices, compress: bool = False) -> None:
+    def __init__(
+        self, snapshot: SubtaskSnapshot, services: StorageServices, form: SnapshotForm = AS_IT_IS
+    ) -> None:
         order = snapshot.order
         self._snapshot = snapshot
         self._services = services
@@ -51,11 +82,16 @@ class SnapshotFile:
         name = f"{snapshot.vertex}-{snapshot.subtask}-{services.attempt}-{order.id}"
         self._path = f"{order.directory}/{name}" if order.directory else name
         self._output: Output | None = None
-        self._writer = StateFileWriter(self._write, self._path, compress)
+        self._writer = StateFileWriter(self._write, self._path, form.compress)
+        self._inline_limit = form.inline_limit
         self._segment: SegmentWriter | None = None
         self._place: tuple[int, bool] | None = None  # operator and kind of the segment that is being written
         self._segments: dict[tuple[int, bool], Segment] = {}
         self._bytes = 0
+        keeps_copies = order.root and order.kind is CheckpointKind.CHECKPOINT
+        self._local = services.local_copies if keeps_copies else None
+        self._copy: SegmentCopy | None = None  # of the segment that is being written
+        self._copies: list[SegmentCopy] = []
 
     def write(self, pieces: Iterable[Piece]) -> None:
         """Append pieces; raises when that is not possible."""
@@ -63,8 +99,7 @@ class SnapshotFile:
             place = piece.operator, piece.is_keyed
             if place != self._place:
                 self._end_segment()
-                self._place = place
-                self._segment = SegmentWriter() if self._inline else self._writer.segment()
+                self._begin_segment(place)
             assert self._segment is not None
             self._segment.add(piece.payload)
             self._check_inline()
@@ -79,6 +114,9 @@ class SnapshotFile:
         snapshot = self._snapshot
         handles = tuple(self._handle(index, part) for index, part in enumerate(snapshot.parts))
         snapshot.handles = handles
+        if self._local is not None:
+            order, keyed = snapshot.order, (segment for handle in handles for segment in handle.keyed)
+            self._local.acknowledge(order.id, snapshot.vertex, snapshot.subtask, order.root, keyed)
         return SnapshotAcknowledged(
             snapshot.order.id,
             snapshot.vertex,
@@ -92,6 +130,8 @@ class SnapshotFile:
 
     def abort(self) -> None:
         """Nobody needs the file."""
+        for copy in self._copies:
+            copy.discard()
         if self._output is not None:
             self._output.abort()
 
@@ -99,18 +139,35 @@ class SnapshotFile:
         if self._output is None:
             self._output = self._services.storage(self._snapshot.order.root).create(self._path)
         self._output.write(data)
+        if self._copy is not None:
+            self._copy.write(data)
+
+    def _begin_segment(self, place: tuple[int, bool]) -> None:
+        self._place = place
+        self._segment = SegmentWriter() if self._inline else self._writer.segment()
+        _, is_keyed = place
+        if self._local is not None and is_keyed:
+            self._copy = self._local.begin(self._snapshot.order.root, self._path, self._writer.length)
+            self._copies.append(self._copy)
 
     def _end_segment(self) -> None:
         if self._segment is not None and self._place is not None:
             segment = self._segments[self._place] = self._segment.finish()
             self._bytes += segment.length
-        self._segment = self._place = None
+        if self._copy is not None:
+            self._copy.close()
+        self._segment = self._place = self._copy = None
 
     def _check_inline(self) -> None:
-        if self._inline and self._segment is not None and self._bytes + self._segment.length > INLINE_LIMIT:
+        if (
+            self._inline
+            and self._segment is not None
+            and self._bytes + self._segment.length > self._inline_limit
+        ):
             raise CheckpointError(
-                f"the state of this subtask is larger than the {INLINE_LIMIT >> 20} MB that the job master keeps in "
-                "its memory; set execution.checkpointing.dir to a directory that all workers can reach"
+                f"the state of this subtask is larger than the {self._inline_limit:,} bytes that the job master "
+                "keeps in its memory; set execution.checkpointing.dir to a directory that all workers can reach, or "
+                f"raise {CHECKPOINTING_MEMORY_LIMIT.key}"
             )
 
     def _handle(self, index: int, part: OperatorPart) -> OperatorHandle:
@@ -128,9 +185,15 @@ def declined(snapshot: SubtaskSnapshot, error: BaseException) -> SnapshotDecline
 
 
 def segment_reader(root: str, services: StorageServices) -> SegmentReader:
-    """Reads segments whose files are below ``root``."""
+    """Reads segments whose files are below ``root``, from their local copies where there are some."""
+    copies = services.local_copies
+
+    def durable(segment: Segment) -> Iterator[bytes]:
+        return read_segment(services.storage(root) if segment.file else None, segment)
 
     def read(segment: Segment) -> Iterator[bytes]:
-        return read_segment(services.storage(root) if segment.file else None, segment)
+        if copies is None or not segment.file:
+            return durable(segment)
+        return copies.read(root, segment, partial(durable, segment))
 
     return read

@@ -1,7 +1,8 @@
 """Writes snapshots to storage beside the task's loop, and acknowledges them.
 
 One thread per task, started with the first snapshot. The loop hands over serialised pieces; it holds back when many
-are waiting, so that state larger than memory can pass through.
+are waiting, so that state larger than memory can pass through. The thread also removes the local copies that a
+complete or given up checkpoint has made superfluous.
 """
 
 from __future__ import annotations
@@ -10,25 +11,25 @@ import queue
 import threading
 from collections.abc import Callable
 
-from firesteel.plan.messages import TaskMessage
-from firesteel.runtime.snapshot_writer import SnapshotFile, StorageServices, declined
+from firesteel.plan.messages import CheckpointAborted, CheckpointCompleted, TaskMessage
+from firesteel.runtime.snapshot_writer import SnapshotFile, SnapshotForm, StorageServices, declined
 from firesteel.runtime.subtask_snapshot import Piece, SubtaskSnapshot
 
 _WAITING = 64
 
 
 class SnapshotThread:
-    """`add` and `abort` are called by the task's loop, in the order of what happens to the snapshots."""
+    """`add` and `hear` are called by the task's loop, in the order of what happens to the snapshots."""
 
     def __init__(
-        self, services: StorageServices, compress: bool, send: Callable[[TaskMessage], None]
+        self, services: StorageServices, form: SnapshotForm, send: Callable[[TaskMessage], None]
     ) -> None:
         self._services = services
-        self._compress = compress
+        self._form = form
         self._send = send
-        self._orders: queue.SimpleQueue[tuple[SubtaskSnapshot, list[Piece], bool] | int | None] = (
-            queue.SimpleQueue()
-        )
+        self._orders: queue.SimpleQueue[
+            tuple[SubtaskSnapshot, list[Piece], bool] | CheckpointCompleted | CheckpointAborted | None
+        ] = queue.SimpleQueue()
         self._files: dict[SubtaskSnapshot, SnapshotFile | None] = {}  # None: it has failed
         self._thread: threading.Thread | None = None
 
@@ -44,9 +45,10 @@ class SnapshotThread:
             self._thread.start()
         self._orders.put((snapshot, snapshot.take(), snapshot.is_serialised))
 
-    def abort(self, checkpoint_id: int) -> None:
-        """Nobody needs the files of a checkpoint."""
-        self._orders.put(checkpoint_id)
+    def hear(self, message: CheckpointCompleted | CheckpointAborted) -> None:
+        """How a checkpoint has ended: nobody needs the files of one that was given up."""
+        if self._thread is not None:  # else there are no files
+            self._orders.put(message)
 
     def close(self) -> None:
         """Write what is waiting, then end."""
@@ -56,14 +58,17 @@ class SnapshotThread:
 
     def _run(self) -> None:
         while (order := self._orders.get()) is not None:
-            if isinstance(order, int):
-                self._give_up(order)
+            if isinstance(order, CheckpointAborted):
+                self._give_up(order.checkpoint_id)
+            elif isinstance(order, CheckpointCompleted):
+                if self._services.local_copies is not None:
+                    self._services.local_copies.confirm(order.checkpoint_id)
             else:
                 self._write(*order)
 
     def _write(self, snapshot: SubtaskSnapshot, pieces: list[Piece], complete: bool) -> None:
         if snapshot not in self._files:
-            self._files[snapshot] = SnapshotFile(snapshot, self._services, self._compress)
+            self._files[snapshot] = SnapshotFile(snapshot, self._services, self._form)
         file = self._files[snapshot]
         if file is not None:
             try:
@@ -83,3 +88,5 @@ class SnapshotThread:
                 del self._files[snapshot]
                 if file is not None:
                     file.abort()
+        if self._services.local_copies is not None:
+            self._services.local_copies.abort(checkpoint_id)

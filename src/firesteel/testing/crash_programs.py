@@ -176,6 +176,17 @@ class CrashProgram:
             "restart-strategy.fixed-delay.delay": "10 ms",
             "firesteel.chunk.records": str(rng.choice((1, 3, 1024))),
         }
+        # From a seed of its own, so that the rest of a seed's program stays what it was.
+        keeps_copies = random.Random(f"local recovery {seed}").random() < 0.5
+        options["state.backend.local-recovery"] = str(keeps_copies).lower()
+        compresses = random.Random(f"compression {seed}").random() < 0.3
+        options["execution.checkpointing.snapshot-compression"] = str(compresses).lower()
+        if random.Random(f"overlap {seed}").random() < 0.5:
+            # Barriers of several checkpoints are on their way at once, among many small payloads.
+            options["execution.checkpointing.interval"] = "10 ms"
+            options["execution.checkpointing.min-pause"] = "0 ms"
+            options["execution.checkpointing.max-concurrent-checkpoints"] = "8"
+            options["firesteel.chunk.records"] = "1"
         return cls(
             seed,
             sources=2 if shape == "union" else 1,

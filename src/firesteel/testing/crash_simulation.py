@@ -2,17 +2,23 @@
 
 Everything that decides is the real thing: the master's core, tasks, operators, backends, storage formats. Only the shells
 are simulated: messages are queues that deliver in order for each task but with any delay against others, storage is a
-dictionary that fails before, after or in the middle of a step, time stands still while anything can happen. At every
-step the seed chooses what happens next, and now and then it chooses a fault:
+dictionary that fails before, after or in the middle of a step. Time stands still while anything can happen, or, with
+other seeds, goes on meanwhile: then sources produce and checkpoints begin while earlier records and barriers are still on
+their way, and much waits at alignments. At every step the seed chooses what happens next, and now and then it chooses
+a fault:
 
 - a task is lost: its attempt ends, at once or as a zombie that goes on for a while and still sends messages;
 - the master is lost, with everything it knew; another one takes the job up from storage, with another parallelism;
 - a step of the storage fails, before or after it took effect, or leaves half a file behind;
-- a notification that a checkpoint is complete gets lost.
+- the storage hangs while a checkpoint is being published, often beyond the checkpoint's time-out;
+- a notification that a checkpoint is complete gets lost;
+- local copies of state cannot be written, get lost, are torn or changed, one or all. This happens all the time, for it
+  must not matter.
 
 People do things, too: they ask for savepoints, and stop the job with one to go on from it with another parallelism.
 
-In the end the output of the transactions must be that of a run without faults. A failure names its seed, which
+In the end the output of the transactions must be that of a run without faults. An attempt that is not a zombie fails
+for no other reason than a fault: recovery would make up for the damage, and hide it. A failure names its seed, which
 repeats it exactly.
 """
 
@@ -29,12 +35,13 @@ from functools import partial
 from typing import Any
 
 from firesteel.checkpoint import restore_point
+from firesteel.checkpoint.local_copies import LocalCopies
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, StorageError, TaskLostError
 from firesteel.common.job_status import JobStatus
-from firesteel.common.options import CHECKPOINTING_NUM_RETAINED
+from firesteel.common.options import CHECKPOINTING_NUM_RETAINED, LOCAL_RECOVERY
 from firesteel.jobmaster import checkpoint_store, events, instructions
 from firesteel.jobmaster.checkpoint_settings import read_checkpoint_settings
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings
@@ -51,10 +58,12 @@ from firesteel.testing.simulator import SimulatedAttempt
 
 __all__ = ["CrashSimulation", "Outcome", "simulate"]
 
-_FAULTS = ("task", "zombie", "master", "storage", "storage", "torn", "lost notification")
+_FAULTS = ("task", "zombie", "master", "storage", "storage", "torn", "hang", "lost notification")
 _WISHES = ("savepoint", "stop", "drain")
 _MAX_STEPS = 2_000_000
+_HURRY_SECONDS = 0.02  # by which time may go on at once while anything can happen
 _STORAGE = "memory://crash-simulation"
+_LOCAL = "memory://crash-simulation-local"
 
 
 @dataclass(slots=True)
@@ -67,6 +76,8 @@ class Outcome:
     attempts: int = 0
     checkpoints: int = 0
     savepoints: int = 0
+    local_reads: int = 0  # segments that were restored from local copies
+    local_losses: int = 0  # local copies that got lost, were torn or changed
     faults: list[str] = field(default_factory=list)
 
 
@@ -79,6 +90,8 @@ class _Incarnation:
     plan: JobPlan
     mailbox: deque[events.Event] = field(default_factory=deque)
     storage_work: deque[instructions.StorageInstruction] = field(default_factory=deque)
+    hangs_until: float = 0.0  # the storage does nothing before
+    late_answer: events.Event | None = None  # of what it had done before it hung
     timers: list[tuple[float, int, events.Event]] = field(default_factory=list)
     complete: instructions.CompleteJob | None = None
     stops: set[int] = field(default_factory=set)  # requests to stop with a savepoint
@@ -126,6 +139,14 @@ class CrashSimulation:
         self._wishes_left = self._rng.choice((0, 0, 1, 3))
         self._stopped_at: str | None = None  # the savepoint with which somebody stopped the job
         self._began_at: str | None = None  # the savepoint that drivers are told to begin with
+        self._local_uri = f"{_LOCAL}-{seed}"
+        self._local_rng = random.Random(f"local copies {seed}")
+        self._local_fault_chance = self._local_rng.choice((0.0, 0.0, 0.1))
+        self._local_damage = self._local_rng.choice((0.0, 0.2, 0.6))  # between attempts
+        self._local_copies: list[LocalCopies] = []
+        self._time_rng = random.Random(f"time {seed}")
+        self._hurry = self._time_rng.choice((0.0, 0.1, 0.5))  # how often time goes on meanwhile
+        self._hurries_left = 300  # for ever would be more than the tasks can keep up with
         self._clock = ManualClock()
         self._numbers = itertools.count()
         self._attempts: list[_Attempt] = []
@@ -135,6 +156,7 @@ class CrashSimulation:
         """Run the job to its end and check its output."""
         Ledger.forget(self._program.ledger)
         MemoryStorage.forget(self._uri)
+        MemoryStorage.forget(self._local_uri)
         try:
             self._start_master()
             while (complete := self._master.complete) is None or self._goes_on():
@@ -145,6 +167,7 @@ class CrashSimulation:
             if complete.status is not JobStatus.FINISHED:
                 raise AssertionError(f"the job ended as {complete.status.name}") from complete.error
             check_output(self._program, Ledger.named(self._program.ledger).committed)
+            self.outcome.local_reads = sum(copies.segments_read for copies in self._local_copies)
         except BaseException as error:
             error.add_note(f"crash simulation seed {self.outcome.seed}: {self._program}")
             error.add_note(f"what happened: {self.outcome}")
@@ -154,6 +177,7 @@ class CrashSimulation:
                 attempt.simulated.abandon()
             Ledger.forget(self._program.ledger)
             MemoryStorage.forget(self._uri)
+            MemoryStorage.forget(self._local_uri)
         return self.outcome
 
     # Steps --------------------------------------------------------------------------------------------
@@ -165,6 +189,9 @@ class CrashSimulation:
         if self._wishes_left and self._rng.random() < 0.01:
             self._wishes_left -= 1
             self._wish(self._rng.choice(_WISHES))
+        if self._hurries_left and self._time_rng.random() < self._hurry:
+            self._hurries_left -= 1
+            self._go_to(self._clock.now() + self._time_rng.uniform(0, _HURRY_SECONDS))
         ways = self._ways()
         self._rng.shuffle(ways)
         if not any(way() for way in ways):
@@ -191,12 +218,30 @@ class CrashSimulation:
 
     def _work_on_storage(self) -> bool:
         master = self._master
+        if master.hangs_until > self._clock.now():
+            return False
+        if master.late_answer is not None:
+            master.mailbox.append(master.late_answer)
+            master.late_answer = None
+            return True
         if not master.storage_work:
             return False
+        if self._storage_fault == "hang" and isinstance(
+            master.storage_work[0], instructions.PublishCheckpoint
+        ):
+            self._hang(master)
+            return True
         answer = master.store.perform(master.storage_work.popleft())
         if answer is not None:
             master.mailbox.append(answer)
         return True
+
+    def _hang(self, master: _Incarnation) -> None:
+        """Publishing takes long: it happens at the end of that time, or at its beginning and the answer is late."""
+        self._storage_fault = ""
+        master.hangs_until = self._clock.now() + self._rng.uniform(0.5, 5.0)
+        if self._rng.random() < 0.5:
+            master.late_answer = master.store.perform(master.storage_work.popleft())
 
     def _to_master(self, attempt: _Attempt, task: TaskId) -> bool:
         event = attempt.to_master[task].popleft()
@@ -215,13 +260,12 @@ class CrashSimulation:
             return True
         try:
             moved = attempt.simulated.step()
-        except (JobCancelledError, AssertionError) as error:
-            if isinstance(error, AssertionError):
-                raise
+        except JobCancelledError:
             self._end(attempt, None)
             self._bury(attempt)
             return True
-        except Exception as error:  # noqa: BLE001 - what fails a task
+        except Exception as error:  # noqa: BLE001 - whatever fails a task
+            self._check_cause(attempt, error)
             self._end(attempt, error)
             self._bury(attempt)
             return True
@@ -231,16 +275,36 @@ class CrashSimulation:
             return True
         return moved
 
+    def _check_cause(self, attempt: _Attempt, error: Exception) -> None:
+        """Refuse failures of tasks that no fault explains. To zombies anything may happen: others clean up after them."""
+        is_zombie = attempt.ended or attempt.owner is not self._master
+        is_fault = isinstance(error, StorageError) and str(error).startswith("simulated: ")
+        if isinstance(error, AssertionError) or not (is_zombie or is_fault):
+            raise AssertionError(
+                f"attempt {attempt.number} failed, and no fault was the cause: {error}"
+            ) from error
+
     def _pass_time(self) -> None:
         """Nothing can happen now: go to the moment when something can."""
-        timers = self._master.timers
-        polls = [attempt.simulated.next_poll() for attempt in self._attempts]
-        until = min([*polls, timers[0][0] if timers else math.inf])
+        until = self._next_moment()
         if until == math.inf:
             raise AssertionError("the job stands still: nothing can happen any more")
-        self._clock.advance_to(until)
+        self._go_to(until)
+
+    def _next_moment(self) -> float:
+        timers = self._master.timers
+        moments = [attempt.simulated.next_poll() for attempt in self._attempts]
+        if timers:
+            moments.append(timers[0][0])
+        if self._master.hangs_until > self._clock.now():
+            moments.append(self._master.hangs_until)
+        return min(moments, default=math.inf)
+
+    def _go_to(self, moment: float) -> None:
+        self._clock.advance_to(moment)
         for attempt in self._attempts:
             attempt.simulated.rouse()
+        timers = self._master.timers
         while timers and timers[0][0] <= self._clock.now():
             self._master.mailbox.append(heapq.heappop(timers)[2])
 
@@ -268,6 +332,7 @@ class CrashSimulation:
         if complete is None or complete.status is not JobStatus.FINISHED or self._stopped_at is None:
             return False
         while self._master.storage_work:  # the driver ends when everything is cleaned up
+            self._clock.advance_to(self._master.hangs_until)
             self._work_on_storage()
         self._began_at, self._stopped_at = self._stopped_at, None
         self._start_master(self._began_at)
@@ -352,8 +417,14 @@ class CrashSimulation:
             instruction.checkpointing,
             None if point is None else point.restore,
         )
+        self._damage_local_copies()
         attempt.simulated = SimulatedAttempt(
-            deployment, attempt, self._rng.getrandbits(32), clock=self._clock, storage=self._open_storage
+            deployment,
+            attempt,
+            self._rng.getrandbits(32),
+            clock=self._clock,
+            storage=self._open_storage,
+            local_copies=self._open_local_copies,
         )
         attempt.simulated.connect()
         self._attempts.append(attempt)
@@ -424,6 +495,40 @@ class CrashSimulation:
             return False
         self._storage_fault = ""
         return True
+
+    # Local copies -------------------------------------------------------------------------------------
+
+    def _open_local_copies(
+        self, configuration: Configuration, job_id: str, attempt: int
+    ) -> LocalCopies | None:
+        if not configuration.get(LOCAL_RECOVERY):
+            return None
+        storages = [
+            FaultyStorage(MemoryStorage.shared(f"{self._local_uri}/{disk}"), self._local_fails)
+            for disk in ("a", "b")
+        ]
+        self._local_copies.append(LocalCopies(storages, attempt, warn=lambda text: None))
+        return self._local_copies[-1]
+
+    def _local_fails(self, step: str, when: str) -> bool:
+        return self._local_rng.random() < self._local_fault_chance
+
+    def _damage_local_copies(self) -> None:
+        """What may happen to them while no task runs; sometimes all are lost: the tasks go to another machine."""
+        files = MemoryStorage.shared(self._local_uri).files
+        moved = self._local_rng.random() < 0.1
+        for name, content in sorted(files.items()):
+            if not moved and self._local_rng.random() >= self._local_damage:
+                continue
+            place = self._local_rng.randrange(max(1, len(content)))
+            kind = self._local_rng.choice(("lost", "torn", "changed")) if content and not moved else "lost"
+            if kind == "lost":
+                del files[name]
+            elif kind == "torn":
+                files[name] = content[:place]
+            else:
+                files[name] = content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+            self.outcome.local_losses += 1
 
 
 def _load(path: str) -> StartPoint:

@@ -44,6 +44,7 @@ from firesteel.common.time import MAX_WATERMARK, to_millis
 from firesteel.contracts import functions as kinds
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.state import MapStateDescriptor, StateDescriptor
+from firesteel.contracts.stream_operators import OneInputStreamOperator, TwoInputStreamOperator
 from firesteel.datastream.key_selectors import KeyLike, key_of
 from firesteel.datastream.stream import DataStream
 from firesteel.plan import operator_specs as specs
@@ -67,6 +68,8 @@ _SPECS: list[tuple[type[kinds.Function], Any]] = [
     (kinds.ReduceFunction, specs.ReduceSpec),
     (kinds.CoMapFunction, specs.CoMapSpec),
     (kinds.CoFlatMapFunction, specs.CoFlatMapSpec),
+    (OneInputStreamOperator, specs.TransformSpec),
+    (TwoInputStreamOperator, specs.TwoInputTransformSpec),
 ]
 _NEEDS_KEYS = (
     kinds.KeyedProcessFunction,
@@ -74,7 +77,7 @@ _NEEDS_KEYS = (
     kinds.KeyedBroadcastProcessFunction,
     kinds.ReduceFunction,
 )
-_TWO_INPUTS = (specs.CoProcessSpec, specs.CoMapSpec, specs.CoFlatMapSpec)
+_TWO_INPUTS = (specs.CoProcessSpec, specs.CoMapSpec, specs.CoFlatMapSpec, specs.TwoInputTransformSpec)
 
 
 class FunctionHarness:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from firesteel.checkpoint.local_copies import LocalCopies
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import TaskId
@@ -37,6 +38,7 @@ class RecordingServices:
         self.texts: list[tuple[str, bool]] = []
         self.blobs: list[tuple[str, bytes]] = []
         self.files: dict[str, str] = {}
+        self.local_copies: LocalCopies | None = None
 
     def wake(self) -> None:
         """Count the calls."""

@@ -78,6 +78,7 @@ def _add(totals: Counter[str], outcome: Outcome) -> None:
     totals["savepoints"] += outcome.savepoints
     totals["attempts"] += outcome.attempts
     totals["drivers"] += outcome.masters
+    totals["segments restored from local copies"] += outcome.local_reads
     totals["faults"] += len(outcome.faults)
 
 

@@ -13,18 +13,21 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from firesteel.checkpoint.local_copies import LocalCopies
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.errors import JobExecutionError, ProgramError
 from firesteel.common.options import CACHED_FILES
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import (
+    CheckpointAborted,
+    CheckpointCompleted,
     MasterMessage,
     TaskFinished,
     TaskId,
     TaskStarted,
     TextOutput,
 )
-from firesteel.runtime.snapshot_writer import SnapshotFile, declined
+from firesteel.runtime.snapshot_writer import SnapshotFile, SnapshotForm, declined
 from firesteel.runtime.stage_task import StageTask
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
 from firesteel.testing.manual_clock import ManualClock
@@ -45,9 +48,11 @@ class SimulatedServices:
         seed: int,
         wake: Callable[[], None],
         storage: Callable[[str], Storage] = open_storage,
+        local_copies: LocalCopies | None = None,
     ) -> None:
         self.job_id = deployment.job_id
         self._open_storage = storage
+        self.local_copies = local_copies
         self.attempt = deployment.attempt
         self.random = random.Random(f"{seed}:{task.stage}:{task.index}")
         self.now = clock.now
@@ -113,6 +118,8 @@ class SimulatedTask:
         self._leaving: deque[tuple[int, bytes]] = deque()
         self._orders: list[MasterMessage] = []  # what the master wanted before the task was open
         self._files: dict[SubtaskSnapshot, SnapshotFile] = {}
+        self._form = SnapshotForm.of(deployment.plan.options)
+        self._local = services.local_copies
         self._dirty = False  # something happened since the last time the task was told that it is idle
         self._fruitless = (
             False  # a source said it was ready and gave nothing: ask again when something changed
@@ -258,6 +265,8 @@ class SimulatedTask:
     def _finish(self, task: StageTask) -> bool:
         self.state = TaskState.ENDED
         self._give_up_snapshots()
+        if self._local is not None:
+            self._local.end_job()
         errors = task.close()
         if errors:
             raise errors[0]
@@ -274,6 +283,11 @@ class SimulatedTask:
         elif self._task is not None and self.state is TaskState.RUNNING:
             self._task.obey(message)
             self._dirty = True
+        match message:
+            case CheckpointCompleted(checkpoint_id) if self._local is not None:
+                self._local.confirm(checkpoint_id)
+            case CheckpointAborted(checkpoint_id) if self._local is not None:
+                self._local.abort(checkpoint_id)
 
     def _work_on_snapshot(self, task: StageTask) -> bool:
         snapshot = task.work_on_snapshots()
@@ -281,7 +295,7 @@ class SimulatedTask:
         file = self._files.get(snapshot)
         try:
             if file is None:
-                file = self._files[snapshot] = SnapshotFile(snapshot, self._services)
+                file = self._files[snapshot] = SnapshotFile(snapshot, self._services, self._form)
             file.write(snapshot.take())
             if snapshot.is_serialised:
                 del self._files[snapshot]
@@ -301,6 +315,8 @@ class SimulatedTask:
         if alive and self._task is not None:
             self._task.close()
         self._give_up_snapshots()
+        if self._local is not None:
+            self._local.close()
         return alive
 
     def _give_up_snapshots(self) -> None:

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from firesteel.checkpoint.local_copies import LocalCopies
+from firesteel.checkpoint.local_directories import open_local_copies
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
@@ -50,18 +52,28 @@ class SimulationDeadlockError(JobExecutionError):
 
 
 class SimulatorExecutor:
-    """`plan.executor.Executor` in this process. ``patience``: seconds to wait for a silent source thread."""
+    """`plan.executor.Executor` in this process.
+
+    ``patience``: seconds to wait for a silent source thread. ``clock``: the time of the jobs, which begins where that
+    clock stands and moves it on; each job has one of its own when none is given.
+    """
 
     def __init__(
-        self, configuration: Configuration | None = None, *, seed: int | None = None, patience: float = 60.0
+        self,
+        configuration: Configuration | None = None,
+        *,
+        seed: int | None = None,
+        patience: float = 60.0,
+        clock: ManualClock | None = None,
     ) -> None:
         configured = 0 if configuration is None else configuration.get_integer(SEED, 0)
         self._seed = configured if seed is None else seed
         self._patience = patience
+        self._clock = clock
 
     def start(self, deployment: Deployment, master: Master) -> SimulatedAttempt:
         """Run the job in a thread of this process."""
-        attempt = SimulatedAttempt(deployment, master, self._seed, self._patience)
+        attempt = SimulatedAttempt(deployment, master, self._seed, self._patience, clock=self._clock)
         name = f"firesteel-simulator-{deployment.job_id[:8]}"
         threading.Thread(target=attempt.run, name=name, daemon=True).start()
         return attempt
@@ -93,9 +105,11 @@ class SimulatedAttempt:
         *,
         clock: ManualClock | None = None,
         storage: Callable[[str], Storage] = open_storage,
+        local_copies: Callable[[Configuration, str, int], LocalCopies | None] = open_local_copies,
     ) -> None:
         self.clock = clock or ManualClock()
         self._storage = storage
+        self._local_copies = local_copies
         self._plan = deployment.plan
         self._master = master
         self._seed = seed
@@ -300,8 +314,12 @@ class SimulatedAttempt:
         outputs: list[SimulatedChannel],
     ) -> SimulatedTask:
         wake: Callable[[], None] = self._signal.set
+        copies = None
+        if deployment.checkpointing:
+            configuration = Configuration.from_dict(dict(self._plan.options))
+            copies = self._local_copies(configuration, deployment.job_id, deployment.attempt)
         services = SimulatedServices(
-            deployment, task, self._master, self.clock, self._seed, wake, self._storage
+            deployment, task, self._master, self.clock, self._seed, wake, self._storage, copies
         )
         weight = self._rng.choice((0.1, 1.0, 1.0, 4.0))
         return SimulatedTask(deployment, task, inputs, outputs, services, self._master, weight)
