@@ -12,12 +12,13 @@ from firesteel.common.options import (
     STATE_BACKEND,
     STATE_DISK_CACHE_ENTRIES,
     STATE_DISK_CACHE_SIZE,
+    STATE_DISK_DIRS,
     STATE_MAX_DELTAS,
     TMP_DIRS,
 )
 from firesteel.state.hashmap_backend import HashMapBackend
 
-__all__ = ["create_backend"]
+__all__ = ["backend_name", "create_backend"]
 
 #: Flink's names for its backends, old and new, as they are found in configurations and programs.
 _NAMES = {
@@ -69,6 +70,6 @@ def backend_name(configuration: Configuration) -> str:
 
 def _directory(configuration: Configuration, subtask: int) -> str | None:
     """One of the configured directories; the subtasks take turns."""
-    configured = configuration.get(TMP_DIRS)
+    configured = configuration.get(STATE_DISK_DIRS) or configuration.get(TMP_DIRS)
     directories = [each.strip() for each in (configured or "").split(",") if each.strip()]
     return directories[subtask % len(directories)] if directories else None

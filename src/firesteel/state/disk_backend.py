@@ -10,10 +10,16 @@ given back when the backend is closed or the process ends, however that happens.
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import lmdb
@@ -31,8 +37,11 @@ DEFAULT_CACHE_BYTES = 256 << 20
 # What a key costs in memory: the objects and slots of a small entry, and what each byte of its record becomes.
 _BYTES_PER_KEY, _BYTES_PER_BYTE = 250, 2.5
 _FIRST_LOOK = 1024
+_MOST_AT_ONCE = 8192  # keys that leave the memory together: the loop of the task stands still as long
+_MOST_IN_BULK = 65536
 _MAP_SIZE = 16 << 30  # of address space, not of disk
 _LEAST_MAP_SIZE = 1 << 20
+_PAGES_AHEAD = 256  # of disk space; what LMDB needs for its own books besides records
 
 
 class DiskBackend(HashMapBackend):
@@ -91,14 +100,17 @@ class DiskBackend(HashMapBackend):
         if self._takes_note:
             space.announce(pairs)
 
-    def _make_room(self) -> None:
+    def _make_room(self, in_bulk: bool = False) -> None:
+        """Let keys go to disk when there are too many; ``in_bulk``: many at once, because no record waits."""
         spaces = sorted(self._disk_spaces, key=lambda each: -each.resident)
         resident = sum(space.resident for space in spaces)
         limit = self._limit(spaces)
         # Keys leave in groups: a transaction costs, and records on the same page are written with one write.
-        slack = max(1, min(4096, limit // 8))
+        slack = max(1, min(_MOST_AT_ONCE, limit // 4))
         excess = resident - limit
         if excess > slack:
+            if in_bulk:
+                excess += min(_MOST_IN_BULK, limit // 2)
             for space in spaces:
                 count = min(excess, space.resident)
                 space.evict(count)
@@ -161,21 +173,21 @@ class DiskBackend(HashMapBackend):
     # Restoring ----------------------------------------------------------------------------------------
 
     def _restore_entries(self, table_id: TableId, keys: list[Any], values: list[Any]) -> None:
-        self._announce(table_id, keys)
+        self._make_room_in_bulk()
+        self._disk_spaces[table_id.namespaced].load(keys, overwritten=table_id.name)
         super()._restore_entries(table_id, keys, values)
 
     def _remove_entries(self, table_id: TableId, keys: list[Any]) -> None:
         self._announce(table_id, keys)
         super()._remove_entries(table_id, keys)
 
-    def _convert(self, table_id: TableId, convert: Callable[[Any], Any]) -> None:
+    def _announce_all(self, table_id: TableId) -> None:
         space = self._disk_spaces[table_id.namespaced]
-        table = space.table(table_id.name)
         for keys in space.all_keys():
-            self._announce(table_id, keys)
-            for key in keys:
-                if key in table:
-                    table[key] = convert(table[key])
+            space.announce(keys)
+
+    def _convert(self, table_id: TableId, convert: Callable[[Any], Any]) -> None:
+        self._disk_spaces[table_id.namespaced].convert(table_id.name, convert)
 
     def take_restored_table(self, name: str, namespaced: bool) -> Iterator[tuple[Any, Any]]:
         """The entries of a restored table that this operator keeps in another way; the table has them no more."""
@@ -188,11 +200,13 @@ class DiskBackend(HashMapBackend):
         self._drop(table_id)
 
     def _announce(self, table_id: TableId, keys: list[Any]) -> None:
-        if table_id.namespaced:
-            self.touch(())
-            self.touch_pairs(keys)
-        else:
-            self.touch(keys)
+        self._make_room_in_bulk()
+        self._disk_spaces[table_id.namespaced].load(keys)
+
+    def _make_room_in_bulk(self) -> None:
+        keys, pairs = self._disk_spaces
+        if keys.resident + pairs.resident > self._look_at:
+            self._make_room(in_bulk=True)
 
     def close(self) -> None:
         """Give the disk space back."""
@@ -202,22 +216,31 @@ class DiskBackend(HashMapBackend):
 
 
 class _Environment:
-    """The LMDB file. It grows as it needs; then all views have to go, which is what ``on_grow`` sees to."""
+    """The LMDB file, written through memory. It grows as it needs.
+
+    A page of the file that is written through memory and finds no room on the disk kills the process. So the room
+    is reserved before it is needed, and a full disk is an error with a sentence.
+    """
 
     def __init__(self, directory: str | None, map_size: int, on_grow: Callable[[], None]) -> None:
+        self._directory = directory or tempfile.gettempdir()
         self._size = map_size
         self._on_grow = on_grow
+        self._reserved = 0
         try:
             path = tempfile.mkdtemp(prefix="firesteel-state-", dir=directory)
         except OSError as error:
             raise StorageError(
-                f"no directory for state on disk can be made in {directory or tempfile.gettempdir()!r}: {error}; "
-                "set io.tmp.dirs to a directory that the tasks can write to"
+                f"no directory for state on disk can be made in {self._directory!r}: {error}; "
+                "set io.tmp.dirs or state.backend.disk.dirs to a directory that the tasks can write to"
             ) from error
         try:
             self._lmdb = self._open(path)
+            self._file = os.open(os.path.join(path, "data.mdb"), os.O_RDWR)
+            self._close_file = weakref.finalize(self, os.close, self._file)
         finally:
             shutil.rmtree(path, ignore_errors=True)
+        self._page_size: int = self._lmdb.stat()["psize"]
         self._databases: dict[bytes, Any] = {}
 
     def _open(self, path: str) -> Any:
@@ -225,32 +248,85 @@ class _Environment:
             try:
                 # Nothing has to survive a crash. Without readahead, because reads are all over the place.
                 return lmdb.open(
-                    path, map_size=self._size, max_dbs=2, sync=False, metasync=False, readahead=False
+                    path,
+                    map_size=self._size,
+                    max_dbs=2,
+                    sync=False,
+                    metasync=False,
+                    readahead=False,
+                    writemap=True,
+                    map_async=True,
                 )
-            except lmdb.MemoryError:  # not so much address space to be had
+            except lmdb.Error as error:  # not so much address space to be had, or no file of that length
                 self._size //= 2
                 if self._size < _LEAST_MAP_SIZE:
-                    raise
+                    raise self._failure(error) from error
 
     def database(self, name: bytes) -> Any:
         """A database in the file."""
         if name not in self._databases:
+            self._reserve(0, 0)
             self._databases[name] = self._lmdb.open_db(name)
         return self._databases[name]
 
-    def begin(self, database: Any, write: bool = False) -> Any:
-        """A transaction."""
-        return self._lmdb.begin(db=database, write=write)
+    def read(self, database: Any) -> Any:
+        """A transaction that sees what there is now."""
+        return self._lmdb.begin(db=database)
+
+    @contextmanager
+    def write(self, database: Any, records: int, size: int) -> Iterator[Any]:
+        """A transaction that will put so many records of so many bytes together."""
+        self._reserve(records, size)
+        with self._lmdb.begin(db=database, write=True) as transaction:
+            yield transaction
+
+    def _reserve(self, records: int, size: int) -> None:
+        """Have room for a transaction: pages that it changes are written anew, and new ones may be half full."""
+        there = self._lmdb.info()["last_pgno"] + 1
+        pages = there + min(there, records) * 5 // 4 + 2 * size // self._page_size + _PAGES_AHEAD
+        needed = pages * self._page_size
+        if needed <= self._reserved:
+            return
+        try:
+            self._allocate(needed + needed // 4)
+        except OSError:
+            try:
+                self._allocate(needed)
+            except OSError as error:
+                raise self._failure(error) from error
+
+    def _allocate(self, size: int) -> None:
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._file, 0, size)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                # Otherwise this file system does not know how.
+        self._reserved = size
 
     def grow(self) -> None:
-        """Make room for more."""
+        """Make room for more. All views have to go then, which is what ``on_grow`` sees to."""
         self._on_grow()
+        try:
+            # LMDB does not survive it when this fails, so try first.
+            os.ftruncate(self._file, 2 * self._size)
+            mmap.mmap(self._file, 2 * self._size, access=mmap.ACCESS_READ).close()
+        except OSError as error:
+            raise self._failure(error) from error
         self._size *= 2
         self._lmdb.set_mapsize(self._size)
+
+    def _failure(self, error: Exception) -> StorageError:
+        return StorageError(
+            f"state on disk cannot be written to a file in {self._directory!r}: {error}; make room there, or set "
+            "io.tmp.dirs or state.backend.disk.dirs to a directory with more of it"
+        )
 
     def close(self) -> None:
         """Close the file, which gives its space back."""
         self._lmdb.close()
+        self._close_file()
 
 
 class _Records:
@@ -261,27 +337,41 @@ class _Records:
         self._database = environment.database(name)
         self._count = 0
 
-    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        with self._environment.begin(self._database) as transaction:
-            get = transaction.get
-            return [get(key) for key in keys]
+    def get_all(self, places: list[bytes]) -> list[bytes | None]:
+        with self._environment.read(self._database) as transaction:
+            return list(map(transaction.get, places))
 
-    def put_all(self, records: list[tuple[bytes, bytes | None]]) -> None:
+    def put_all(
+        self,
+        records: list[tuple[bytes, bytes]],
+        new: list[tuple[bytes, bytes]],
+        gone: list[bytes],
+        size: int,
+    ) -> list[bytes]:
+        count = len(records) + len(new) + len(gone)
         while True:
             try:
-                with self._environment.begin(self._database, write=True) as transaction:
-                    for key, record in records:
-                        if record is None:
-                            transaction.delete(key)
-                        else:
-                            transaction.put(key, record)
+                with self._environment.write(self._database, count, size) as transaction:
+                    taken = self._put(transaction, records, new)
+                    for place in gone:
+                        transaction.delete(place)
                     self._count = transaction.stat(self._database)["entries"]
-                return
+                return taken
             except lmdb.MapFullError:
                 self._environment.grow()
 
+    def _put(
+        self, transaction: Any, records: list[tuple[bytes, bytes]], new: list[tuple[bytes, bytes]]
+    ) -> list[bytes]:
+        with transaction.cursor() as cursor:
+            cursor.putmulti(records)
+            _, added = cursor.putmulti(new, overwrite=False)
+        if added == len(new):
+            return []
+        return [place for place, record in new if transaction.get(place) != record]
+
     def view(self) -> RecordView:
-        return _View(self._environment.begin(self._database))
+        return _View(self._environment.read(self._database))
 
     def __len__(self) -> int:
         return self._count
@@ -293,19 +383,14 @@ class _View:
     def __init__(self, transaction: Any) -> None:
         self._transaction = transaction
 
-    def get(self, key: bytes) -> bytes | None:
-        record: bytes | None = self._transaction.get(key)
-        return record
+    def get_all(self, places: list[bytes]) -> list[bytes | None]:
+        return list(map(self._transaction.get, places))
 
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        cursor = self._transaction.cursor()
-        found: list[tuple[bytes, bytes]] = []
-        more = cursor.set_range(after + b"\0") if after else cursor.first()
-        while more and len(found) < count:
-            found.append(cursor.item())
-            more = cursor.next()
-        cursor.close()
-        return found
+        with self._transaction.cursor() as cursor:
+            if not (cursor.set_range(after + b"\0") if after else cursor.first()):
+                return []
+            return list(islice(cursor, count))
 
     def close(self) -> None:
         self._transaction.abort()

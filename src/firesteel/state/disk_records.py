@@ -2,69 +2,115 @@
 
 Records are found by the hash of their key, which is Python's own: equal keys have equal hashes, and the records live
 no longer than the process. Keys that are not equal may share a hash; then they share a record, too.
+
+Plain data is written by marshal, which takes half of pickle's time. It would give other things back as something else
+(an array as bytes), so it is used only where the types of everything in a record are known to it. That is looked at
+for many records at once.
 """
 
 from __future__ import annotations
 
+import marshal
 import pickle
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from firesteel.checkpoint import state_pickle
 
-__all__ = ["Values", "has_several", "merge_record", "read_record", "record_key", "values_in_record"]
+__all__ = ["Row", "has_several", "merge_record", "places_of", "read_record", "read_rows", "write_records"]
 
-#: What a key has: numbers of tables and values.
-Values = list[tuple[int, Any]]
+#: A key and what it has: ``(key, number of a table, value, number of another table, value, ...)``.
+Row = tuple[Any, ...]
 
-_ONE, _MANY = b"1", b"n"
-_PLAIN, _SPECIAL = b"p", b"s"
+# How a record begins. Each way of writing a row begins with a byte of its own.
+_MARSHALLED, _PICKLED, _SPECIAL, _SEVERAL = b"("[0], b"\x80"[0], b"s"[0], b"n"[0]
+_MARSHAL_VERSION = 2  # the newest that does not spend time on objects that occur twice
+
+_SIMPLE = frozenset((int, str, float, bool, bytes, type(None)))
+_LISTS = frozenset((tuple, list))
+_PLAIN = _SIMPLE | _LISTS | {dict}
+_DEPTH = 5  # of containers in containers; what is deeper is pickled
+
+_pack: Callable[[int], bytes] = struct.Struct(">q").pack
 
 
-def record_key(key: Any) -> bytes:
-    """The key of the record: a hash in eight bytes."""
-    return (hash(key) + 2**63).to_bytes(8, "big")
+def places_of(keys: Iterable[Any]) -> list[bytes]:
+    """The keys of records: hashes in eight bytes."""
+    return list(map(_pack, map(hash, keys)))
 
 
-def merge_record(old: bytes | None, key: Any, values: Values) -> bytes | None:
-    """The record with new values for one of its keys, None when nothing is left in it."""
-    name = _dumps(key)
-    head = _ONE + len(name).to_bytes(4, "big") + name
-    if old is None or old.startswith(head):
-        return head + _dumps(values) if values else None
-    others = [pair for pair in read_record(old) if pair[0] != key]
-    if not others:
-        return head + _dumps(values) if values else None
-    return _MANY + _dumps([*others, (key, values)] if values else others)
+def write_records(rows: Sequence[Row]) -> list[bytes]:
+    """A record for each row."""
+    if len(set(map(len, rows))) == 1:
+        are_plain = all(map(_are_plain, zip(*rows, strict=True)))  # there is mostly one type in a column
+    else:
+        are_plain = _are_plain(rows)
+    if are_plain:
+        try:
+            return [marshal.dumps(row, _MARSHAL_VERSION) for row in rows]
+        except ValueError:  # longer than marshal can say
+            pass
+    return [_pickled(row) for row in rows]
+
+
+def merge_record(old: bytes | None, row: Row) -> bytes | None:
+    """The record with another row for one of its keys, None when nothing is left in it."""
+    key = row[0]
+    rows = [] if old is None else [each for each in read_record(old) if each[0] != key]
+    if len(row) > 1:
+        rows.append(row)
+    if len(rows) > 1:
+        return bytes((_SEVERAL,)) + _pickled(rows)
+    return write_records(rows)[0] if rows else None
 
 
 def has_several(record: bytes) -> bool:
     """Whether several keys share the record."""
-    return record[:1] == _MANY
+    return record[0] == _SEVERAL
 
 
-def values_in_record(record: bytes, key: Any) -> Values:
-    """What a key has."""
-    for found, values in read_record(record):
-        if found == key:
-            return values
-    return []
+def read_record(record: bytes) -> list[Row]:
+    """All rows of a record."""
+    if record[0] == _SEVERAL:
+        rows: list[Row] = _unpickled(record[1:])
+        return rows
+    return read_rows([record])
 
 
-def read_record(record: bytes) -> list[tuple[Any, Values]]:
-    """All keys of a record and what they have."""
-    if record[:1] == _MANY:
-        pairs: list[tuple[Any, Values]] = _loads(record[1:])
-        return pairs
-    end = 5 + int.from_bytes(record[1:5], "big")
-    return [(_loads(record[5:end]), _loads(record[end:]))]
+def read_rows(records: list[bytes]) -> list[Row]:
+    """The row of each record; of a record that has several, an empty one."""
+    return [marshal.loads(record) if record[0] == _MARSHALLED else _read_row(record) for record in records]
 
 
-def _dumps(value: Any) -> bytes:
+def _read_row(record: bytes) -> Row:
+    return () if record[0] == _SEVERAL else _unpickled(record)
+
+
+def _pickled(value: Any) -> bytes:
     try:
-        return _PLAIN + pickle.dumps(value, protocol=5)
+        return pickle.dumps(value, protocol=5)
     except Exception:  # noqa: BLE001 - classes of the main program, and a good message for what cannot be written
-        return _SPECIAL + state_pickle.dumps(value)
+        return bytes((_SPECIAL,)) + state_pickle.dumps(value)
 
 
-def _loads(data: bytes) -> Any:
-    return pickle.loads(data[1:]) if data[:1] == _PLAIN else state_pickle.loads(data[1:])
+def _unpickled(data: bytes) -> Any:
+    return pickle.loads(data) if data[0] == _PICKLED else state_pickle.loads(data[1:])
+
+
+def _are_plain(values: Sequence[Any]) -> bool:
+    """Whether marshal gives all of these back as they are."""
+    for _ in range(_DEPTH):
+        kinds = set(map(type, values))
+        if kinds <= _SIMPLE:
+            return True
+        if not kinds <= _PLAIN:
+            return False
+        if kinds <= _LISTS:
+            values = list(chain.from_iterable(values))
+        else:
+            inner = [value for value in values if type(value) in _LISTS]
+            maps = [value for value in values if type(value) is dict]
+            values = list(chain(*inner, *maps, *[each.values() for each in maps]))
+    return False

@@ -8,19 +8,22 @@ young ones become old.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress, islice, repeat
+from operator import itemgetter
 from typing import Any, Protocol
 
 from firesteel.state.disk_records import (
-    Values,
+    Row,
     has_several,
     merge_record,
+    places_of,
     read_record,
-    record_key,
-    values_in_record,
+    read_rows,
+    write_records,
 )
-from firesteel.state.key_space import KeySpace
+from firesteel.state.key_space import KeySpace, Table
 from firesteel.state.keyed_snapshot import Keep, TablePart
 from firesteel.state.state_blocks import write_block
 from firesteel.state.ttl_sweep import GONE
@@ -35,8 +38,8 @@ _COST = 3  # serialising an entry from disk takes so many times as long as one i
 class RecordView(Protocol):
     """The records as they were at one moment."""
 
-    def get(self, key: bytes) -> bytes | None:
-        """One record."""
+    def get_all(self, places: list[bytes]) -> list[bytes | None]:
+        """The records at some places."""
         ...
 
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
@@ -51,12 +54,21 @@ class RecordView(Protocol):
 class RecordStore(Protocol):
     """Records on disk."""
 
-    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """The records under some keys."""
+    def get_all(self, places: list[bytes]) -> list[bytes | None]:
+        """The records at some places."""
         ...
 
-    def put_all(self, records: list[tuple[bytes, bytes | None]]) -> None:
-        """Store records; None removes one."""
+    def put_all(
+        self,
+        records: list[tuple[bytes, bytes]],
+        new: list[tuple[bytes, bytes]],
+        gone: list[bytes],
+        size: int,
+    ) -> list[bytes]:
+        """Store records of so many bytes together, and remove those at the places ``gone``.
+
+        ``new`` ones are stored only where there is no other record; returns the places where there is one.
+        """
         ...
 
     def view(self) -> RecordView:
@@ -69,7 +81,17 @@ class RecordStore(Protocol):
 class DiskSpace(KeySpace):
     """A space whose keys are in memory or on disk, with all they have."""
 
-    __slots__ = ("_names", "_numbers", "_shared", "bytes_per_key", "epoch", "old", "records", "young")
+    __slots__ = (
+        "_names",
+        "_numbers",
+        "_shared",
+        "_unread",
+        "bytes_per_key",
+        "epoch",
+        "old",
+        "records",
+        "young",
+    )
 
     def __init__(self, namespaced: bool, records: RecordStore) -> None:
         super().__init__(namespaced)
@@ -79,6 +101,7 @@ class DiskSpace(KeySpace):
         self.young: dict[Any, int] = {}
         self.old: dict[Any, int] = {}
         self._shared: set[bytes] = set()  # records with several keys
+        self._unread = False  # whether keys may be on disk that do not say so, because nobody looked
         self.bytes_per_key = 0.0  # of those that were written lately
         self._numbers: dict[str, int] = {}  # of the tables, in records
         self._names: list[str | None] = []
@@ -114,55 +137,62 @@ class DiskSpace(KeySpace):
 
     # Memory and disk ----------------------------------------------------------------------------------
 
-    def load(self, keys: Iterable[Any]) -> None:
-        """Have all that these keys have in memory."""
+    def load(self, keys: Iterable[Any], overwritten: str | None = None) -> None:
+        """Have all that these keys have in memory; what they have in the table ``overwritten`` is of no interest."""
         young, old = self.young, self.old
-        missing = []
-        for key in set(keys).difference(young):
-            state = old.pop(key, None)
-            if state is None:
-                missing.append(key)
-            else:
-                young[key] = state
+        missing = list(set(keys).difference(young))
+        if old and missing:
+            known = [key for key in missing if key in old]
+            young.update(zip(known, map(old.pop, known), strict=True))
+            missing = [key for key in missing if key not in young]
         if missing:
             young.update(dict.fromkeys(missing, 2 * self.epoch + 1))
-            if len(self.records):
+            if self._names == [overwritten]:
+                self._unread = self._unread or bool(len(self.records))
+            elif len(self.records):
                 self._read(missing)
 
     def _read(self, keys: list[Any]) -> None:
-        places = [record_key(key) for key in keys]
-        for key, place, record in zip(keys, places, self.records.get_all(places), strict=True):
-            if record is not None:
-                self._fill(key, place, read_record(record))
+        found = self.records.get_all(places_of(keys))
+        records = [record for record in found if record is not None]
+        if len(records) < len(found):
+            keys = [key for key, record in zip(keys, found, strict=True) if record is not None]
+        tables = [None if name is None else self.table(name) for name in self._names]
+        self.young.update(dict.fromkeys(keys, 2 * self.epoch))
+        for key, record, row in zip(keys, records, read_rows(records), strict=True):
+            if len(row) == 3 and row[0] == key:  # mostly a key has something in one table
+                table = tables[row[1]]
+                if table is not None:
+                    table[key] = row[2]
+            else:
+                self._fill(key, row, record, tables)
 
-    def _fill(self, key: Any, place: bytes, pairs: list[tuple[Any, Values]]) -> None:
-        for found, values in pairs:
-            if found != key:
-                self._shared.add(place)
-                continue
-            self.young[key] = 2 * self.epoch
-            for number, value in values:
-                name = self._names[number]
-                if name is not None:
-                    self.table(name)[key] = value
+    def _fill(self, key: Any, row: Row, record: bytes, tables: list[Table | None]) -> None:
+        if not row or row[0] != key:
+            row = next((each for each in read_record(record) if each[0] == key), ())
+            if not row:
+                self.young[key] |= 1  # the record has other keys only
+        for index in range(1, len(row), 2):
+            table = tables[row[index]]
+            if table is not None:
+                table[key] = row[index + 1]
 
     def evict(self, count: int) -> None:
         """Move so many keys to disk, those that were not announced for longest."""
         while count > 0:
             if not self.old:
                 self.old, self.young = self.young, {}
-            keys = list(islice(self.old, count))
-            if not keys:
+            states = dict(islice(self.old.items(), count))
+            if not states:
                 return
-            self._save(keys)
-            self._write(keys)
-            for key in keys:
-                del self.old[key]
-                for table in self.tables.values():
-                    table.pop(key, None)
-            count -= len(keys)
+            self._save(states)
+            self._write(states)
+            _remove(self.old, states)
+            for table in self.tables.values():
+                _remove(table, states)
+            count -= len(states)
 
-    def _save(self, keys: list[Any]) -> None:
+    def _save(self, keys: Iterable[Any]) -> None:
         """Snapshots in progress take what they need before it leaves the tables."""
         residents = []
         for part in self.parts:
@@ -174,50 +204,96 @@ class DiskSpace(KeySpace):
 
     def flush(self) -> None:
         """Bring the disk up to date; all that is in memory stays there."""
-        resident = iter([*self.old, *self.young])
-        while keys := list(islice(resident, _SCAN)):
-            self._write(keys)
+        for resident in (self.old, self.young):
+            every_key = iter(list(resident))
+            while states := {key: resident[key] for key in islice(every_key, _SCAN)}:
+                for row in self._write(states):
+                    # Where it has nothing now, another key with the same hash may come.
+                    resident[row[0]] = states[row[0]] & ~1 if len(row) > 1 else states[row[0]] | 1
 
-    def _write(self, keys: list[Any]) -> None:
-        """Store what keys have. A record is read first when another key may be in it.
+    def _write(self, states: dict[Any, int]) -> list[Row]:
+        """Store what keys have; returns that.
 
-        That is so when it is known to be shared, and when its key was not on disk before: in the meantime another key
-        with the same hash may have come there. Whichever of two such keys comes second finds the other one.
+        A record may have other keys in it, too: when it is known to be shared, and when this key was not on disk
+        before, because another one with the same hash may have come there in the meantime. Whichever of two such
+        keys comes second finds the other one.
         """
-        tables = [(self.number(name), table) for name, table in self.tables.items()]
-        places = [record_key(key) for key in keys]
-        doubtful = [
-            place
-            for key, place in zip(keys, places, strict=True)
-            if self._state(key) & 1 or place in self._shared
-        ]
-        found = self.records.get_all(doubtful) if doubtful and len(self.records) else [None] * len(doubtful)
-        before = dict(zip(doubtful, found, strict=True))
-        changed: dict[bytes, bytes | None] = {}
-        for key, place in zip(keys, places, strict=True):
-            values = [(number, table[key]) for number, table in tables if key in table]
-            old = changed[place] if place in changed else before.get(place)
-            changed[place] = record = merge_record(old, key, values)
+        rows = self._rows(list(states))
+        self._store(rows, list(states.values()))
+        return rows
+
+    def _store(self, rows: list[Row], states: list[int]) -> None:
+        places = places_of([row[0] for row in rows])
+        if self._shared.isdisjoint(places) and len(set(places)) == len(places):
+            self._write_apart(states, places, rows)
+        else:
+            self._write_shared(places, rows)
+
+    def _write_apart(self, states: list[int], places: list[bytes], rows: list[Row]) -> None:
+        """Store rows, each in a record of its own unless there is another key in it already."""
+        gone: list[bytes] = []
+        if any(len(row) == 1 for row in rows):
+            entries = list(zip(states, places, rows, strict=True))
+            empty = [(state & 1, place, row) for state, place, row in entries if len(row) == 1]
+            gone = [place for is_new, place, _ in empty if not is_new]
+            if self._unread:
+                self._write_shared(
+                    [place for is_new, place, _ in empty if is_new],
+                    [row for is_new, _, row in empty if is_new],
+                )
+            states = [state for state, _, row in entries if len(row) > 1]
+            places = [place for _, place, row in entries if len(row) > 1]
+            rows = [row for row in rows if len(row) > 1]
+        records = write_records(rows)
+        pairs = list(zip(places, records, strict=True))
+        is_new = [state & 1 for state in states]
+        known = [pair for pair, new in zip(pairs, is_new, strict=True) if not new]
+        new = list(compress(pairs, is_new))
+        known.sort(key=itemgetter(0))
+        new.sort(key=itemgetter(0))
+        size = sum(map(len, records))
+        taken = self.records.put_all(known, new, gone, size)
+        if taken:
+            by_place = dict(zip(places, rows, strict=True))
+            self._write_shared(taken, [by_place[place] for place in taken])
+        if rows:
+            self._note_size(size / len(rows))
+
+    def _write_shared(self, places: list[bytes], rows: list[Row]) -> None:
+        """Store rows in records that may have other keys in them."""
+        changed: dict[bytes, bytes | None] = dict(zip(places, self.records.get_all(places), strict=True))
+        for place, row in zip(places, rows, strict=True):
+            changed[place] = record = merge_record(changed[place], row)
             if record is not None and has_several(record):
                 self._shared.add(place)
-        self.records.put_all(sorted(changed.items()))
-        size = sum(len(record) for record in changed.values() if record is not None) / len(keys)
-        self.bytes_per_key = size if not self.bytes_per_key else (self.bytes_per_key * 7 + size) / 8
+        records = sorted((place, record) for place, record in changed.items() if record is not None)
+        gone = [place for place, record in changed.items() if record is None]
+        self.records.put_all(records, [], gone, sum(len(record) for _, record in records))
 
-    def _state(self, key: Any) -> int:
-        state = self.young.get(key)
-        return self.old[key] if state is None else state
+    def _rows(self, keys: list[Any]) -> list[Row]:
+        tables = [(self.number(name), table) for name, table in self.tables.items() if table]
+        if len(tables) == 1:
+            number, table = tables[0]
+            if all(map(table.__contains__, keys)):
+                return list(zip(keys, repeat(number), map(table.__getitem__, keys)))
+        rows = []
+        for key in keys:
+            row = [key]
+            for number, table in tables:
+                if key in table:
+                    row += (number, table[key])
+            rows.append(tuple(row))
+        return rows
+
+    def _note_size(self, size: float) -> None:
+        self.bytes_per_key = size if not self.bytes_per_key else (self.bytes_per_key * 7 + size) / 8
 
     def measure(self) -> float:
         """About how many bytes the record of a key has."""
         if not self.bytes_per_key:
             sample = list(islice(reversed(self.young), _SAMPLE))
-            records = [merge_record(None, key, self._values(key)) for key in sample]
-            return sum(len(record or b"") for record in records) / max(1, len(records))
+            return sum(map(len, write_records(self._rows(sample)))) / max(1, len(sample))
         return self.bytes_per_key
-
-    def _values(self, key: Any) -> Values:
-        return [(self.number(name), table[key]) for name, table in self.tables.items() if key in table]
 
     def loaded_in(self, key: Any) -> int | None:
         """The epoch in which a key came into memory; None when it is not there."""
@@ -231,9 +307,25 @@ class DiskSpace(KeySpace):
         """How many keys are in memory."""
         return len(self.young) + len(self.old)
 
+    def convert(self, name: str, convert: Callable[[Any], Any]) -> None:
+        """Convert all values of a table, in memory and on disk; nothing comes or goes."""
+        table = self.table(name)
+        for key, value in table.items():
+            table[key] = convert(value)
+        number = self._numbers.get(name)
+        for rows in self._stored():
+            changed = [_converted(row, number, convert) for row in rows if number in row[1::2]]
+            if changed:
+                self._store(changed, [0] * len(changed))
+
     def all_keys(self) -> Iterator[list[Any]]:
         """All keys that have something, some at a time; keys that come meanwhile may be left out."""
         self.flush()
+        for rows in self._stored():
+            yield [row[0] for row in rows]
+
+    def _stored(self) -> Iterator[list[Row]]:
+        """What is on disk, some at a time."""
         after = b""
         while True:
             view = self.records.view()
@@ -242,10 +334,22 @@ class DiskSpace(KeySpace):
             if not found:
                 return
             after = found[-1][0]
-            yield [key for _, record in found for key, _ in read_record(record)]
+            yield [row for _, record in found for row in read_record(record)]
 
     def __len__(self) -> int:
         return len(self.records) + self.resident
+
+
+def _converted(row: Row, number: int | None, convert: Callable[[Any], Any]) -> Row:
+    found = list(row)
+    for index in range(1, len(row), 2):
+        if row[index] == number:
+            found[index + 1] = convert(row[index + 1])
+    return tuple(found)
+
+
+def _remove(table: dict[Any, Any], keys: Iterable[Any]) -> None:
+    deque(map(table.pop, keys, repeat(None)), maxlen=0)
 
 
 class Residents:
@@ -348,41 +452,42 @@ class StoredPart:
             self._view.close()
         return self._blocks(found)
 
-    def _scanned(self, entries: int) -> list[tuple[Any, Values]]:
+    def _scanned(self, entries: int) -> list[Row]:
         records = self._view.scan(self._after, entries)
         self.done = len(records) < entries
         if records:
             self._after = records[-1][0]
         residents = self._residents
         return [
-            pair
+            row
             for _, record in records
-            for pair in read_record(record)
-            if pair[0] not in residents.gone and not residents.stay(pair[0])
+            for row in read_record(record)
+            if row[0] not in residents.gone and not residents.stay(row[0])
         ]
 
-    def _changed(self, entries: int) -> list[tuple[Any, Values]]:
+    def _changed(self, entries: int) -> list[Row]:
         keys = list(islice(self._keys, entries))
         self.done = len(keys) < entries
-        found = [(key, self._view.get(record_key(key))) for key in keys]
-        return [(key, [] if record is None else values_in_record(record, key)) for key, record in found]
+        rows = []
+        for key, record in zip(keys, self._view.get_all(places_of(keys)), strict=True):
+            stored = [] if record is None else read_record(record)
+            rows.append(next((row for row in stored if row[0] == key), (key,)))
+        return rows
 
-    def _blocks(self, pairs: list[tuple[Any, Values]]) -> list[bytes]:
+    def _blocks(self, rows: list[Row]) -> list[bytes]:
         payloads = []
         by_table: dict[str | None, tuple[list[Any], list[Any]]] = {name: ([], []) for name in self._tables}
-        for key, values in pairs:
-            for number, value in values:
-                keys, kept = by_table.setdefault(self._space.name(number), ([], []))
-                keys.append(key)
-                kept.append(value)
+        for row in rows:
+            for index in range(1, len(row), 2):
+                keys, kept = by_table.setdefault(self._space.name(row[index]), ([], []))
+                keys.append(row[0])
+                kept.append(row[index + 1])
         for name, (keys, kept) in by_table.items():
             if name is not None:
-                payloads += self._table_blocks(name, keys, kept, pairs)
+                payloads += self._table_blocks(name, keys, kept, rows)
         return payloads
 
-    def _table_blocks(
-        self, name: str, keys: list[Any], values: list[Any], pairs: list[tuple[Any, Values]]
-    ) -> list[bytes]:
+    def _table_blocks(self, name: str, keys: list[Any], values: list[Any], rows: list[Row]) -> list[bytes]:
         namespaced, payloads = self._space.namespaced, []
         keep = self._keep.get(name)
         if keep is not None:
@@ -394,8 +499,8 @@ class StoredPart:
             keys, values = [key for key, _ in alive], [value for _, value in alive]
         if keys:
             payloads.append(write_block(("put", name, namespaced, keys, values)))
-        if self._is_delta and len(keys) < len(pairs):
+        if self._is_delta and len(keys) < len(rows):
             present = set(keys)
-            absent = [key for key, _ in pairs if key not in present]
+            absent = [row[0] for row in rows if row[0] not in present]
             payloads.append(write_block(("remove", name, namespaced, absent)))
         return payloads

@@ -363,11 +363,24 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         wanted = self._registry.meta(table_id)
         migrates = checked(self._registry.operator, old, wanted, descriptor)
         convert = conversion(descriptor, old, migrates, to_millis(self._clock()))
+        if (old_id != table_id or convert is not None) and self._takes_note:
+            self._announce_all(old_id)  # the first checkpoint may be long over when a window function asks
         if old_id != table_id:
-            self._space(old_id).rename(old_id.name, table_id.name)
-            self._restored.discard(old_id)
+            self._rename(old_id, table_id.name)
         if convert is not None:
             self._convert(table_id, convert)
+
+    def _announce_all(self, table_id: TableId) -> None:
+        """All entries of a table change, or go."""
+        space = self._space(table_id)
+        space.announce(list(space.table(table_id.name)))
+
+    def _rename(self, table_id: TableId, name: str) -> None:
+        space = self._space(table_id)
+        space.rename(table_id.name, name)
+        self._restored.discard(table_id)
+        if self._takes_note:
+            space.table(table_id.name)  # empty, so that the next delta removes what is under the old name
 
     def _convert(self, table_id: TableId, convert: Callable[[Any], Any]) -> None:
         table = self._space(table_id).table(table_id.name)

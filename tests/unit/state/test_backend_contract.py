@@ -573,3 +573,27 @@ def test_the_disk_backend_keeps_few_keys_in_memory() -> None:
     assert len(backend.table("value")) <= 100 + 100 // 8 + 1
     assert got(backend, range(0, 5000, 7)) == {key: key for key in range(0, 5000, 7)}
     backend.close()
+
+
+def test_a_late_migration_is_part_of_the_next_delta(make: Make) -> None:
+    """A window function may ask for a restored state, and so rename and migrate it, long after the first checkpoint."""
+    old = make()
+    put(old, {"a": 1, "b": 2})
+    first, metas = written(old.begin_snapshot(1)), old.metas()
+    backend = make(incremental=True)
+    backend.asks_late = True
+    backend.expect(metas)
+    for block in first:
+        backend.restore_block(block)
+    full = written(backend.begin_snapshot(1))
+    backend.confirm(1)
+    descriptor = ValueStateDescriptor("renamed", Types.INT())
+    descriptor.set_version(2, lambda value, version: value * 10)
+    descriptor.renamed_from("value")
+    backend.get_state(descriptor)
+    snapshot = backend.begin_snapshot(2)
+    assert not snapshot.is_full
+    again = restored(make, full, written(snapshot))
+    turn_to(again, "a")
+    assert again.get_state(ValueStateDescriptor("renamed", Types.INT())).value() == 10
+    assert again.get_state(VALUE).value() is None

@@ -1,0 +1,171 @@
+"""State on disk: what is special about it. What it shares with other backends is in `test_backend_contract`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from firesteel.common.typeinfo import Types
+from firesteel.contracts.state import ValueStateDescriptor
+from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.key_space import TableId
+
+VALUE = ValueStateDescriptor("value", Types.INT())
+
+
+@pytest.fixture
+def backend() -> Iterator[DiskBackend]:
+    made = DiskBackend(cache_entries=4, map_size=1 << 20)
+    yield made
+    made.close()
+
+
+def blocks_of(backend: HashMapBackend, number: int = 1) -> list[bytes]:
+    snapshot, blocks = backend.begin_snapshot(number), []
+    while not snapshot.done:
+        blocks += snapshot.step()
+    return blocks
+
+
+def everything_in(backend: DiskBackend, names: list[str]) -> dict[str, dict[Any, Any]]:
+    found: dict[str, dict[Any, Any]] = {name: {} for name in names}
+    tables = {name: backend.table(name) for name in names}
+    for keys in backend._disk_spaces[0].all_keys():
+        for key in keys:
+            backend.touch((key,))
+            for name, table in tables.items():
+                if key in table:
+                    found[name][key] = table[key]
+    return found
+
+
+def test_a_key_whose_record_went_may_meet_another_key_with_its_hash(backend: DiskBackend) -> None:
+    assert hash(-1) == hash(-2)
+    space = backend._disk_spaces[0]
+    table = space.table("value")
+    space.load([-1])
+    table[-1] = 1
+    space.evict(1)
+    space.load(["other"])
+    space.load([-1])
+    del table[-1]
+    space.flush()  # nothing is left of -1 on disk
+    space.load([-2])
+    table[-2] = "two"
+    space.evict(1)  # "other"
+    space.load([-1])
+    space.evict(1)  # -2
+    assert -2 not in table
+    table[-1] = "one"
+    space.evict(1)
+    assert not table
+    space.load([-1, -2])
+    assert table == {-1: "one", -2: "two"}
+
+
+@pytest.mark.parametrize("cache", [1, 100, 3_000, 10_000])
+def test_state_larger_than_the_cache_is_restored_with_deltas(cache: int) -> None:
+    source = HashMapBackend(incremental=True)
+    tables = {name: source.table(name) for name in ("first", "second")}
+    tables["first"].update((f"user-{n}", n) for n in range(5_000))
+    tables["second"].update((f"user-{n}", [n]) for n in range(0, 5_000, 3))
+    blocks = blocks_of(source)
+    source.confirm(1)
+    changed = [f"user-{n}" for n in range(0, 6_000, 100)]
+    source.touch(changed)
+    for number, key in enumerate(changed):
+        if number % 3:
+            tables["first"][key] = -number
+        else:
+            tables["first"].pop(key, None)
+            tables["second"].pop(key, None)
+    snapshot = source.begin_snapshot(2)
+    assert snapshot.base == 1
+    while not snapshot.done:
+        blocks += snapshot.step()
+    restored = DiskBackend(cache_entries=cache)
+    for block in blocks:
+        restored.restore_block(block)
+    assert everything_in(restored, ["first", "second"]) == tables
+    restored.close()
+
+
+def test_a_migration_leaves_in_memory_what_a_batch_is_about_to_use(backend: DiskBackend) -> None:
+    """A window function may ask for a state, and so migrate it, in the middle of a batch."""
+    old = HashMapBackend()
+    old.get_state(VALUE)
+    old.table("value").update(dict.fromkeys(range(3_000), 1))
+    for block in blocks_of(old):
+        backend.restore_block(block)
+    backend.expect(old.metas())
+    others = backend.table("other")
+    batch = list(range(20))
+    backend.touch(batch)
+    for key in batch:
+        others[key] = key
+    newer = ValueStateDescriptor("value", Types.STRING())
+    newer.set_version(1, lambda value, version: f"was {value}")
+    state = backend.get_state(newer)
+    for key in batch:
+        backend.current_key = key
+        assert state.value() == "was 1"
+        assert others[key] == key
+    assert set(everything_in(backend, ["value"])["value"].values()) == {"was 1"}
+
+
+def test_the_file_gives_its_space_back() -> None:
+    made = DiskBackend(cache_entries=1)
+    for n in range(100):
+        made.touch((n,))
+        made.table("value")[n] = "x" * 1000
+    made.close()
+    made.close()  # nothing is left to do
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits files in Linux's way")
+@pytest.mark.parametrize("limit", [3 << 20, 40 << 20])
+def test_a_file_that_cannot_grow_is_an_error_with_a_sentence(limit: int) -> None:
+    program = f"""
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+        from firesteel.common.errors import StorageError
+        from firesteel.state.disk_backend import DiskBackend
+        backend = DiskBackend(cache_entries=100)
+        table = backend.table("value")
+        try:
+            for n in range(100_000):
+                backend.touch((n,))
+                table[n] = "x" * 1000
+        except StorageError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "state on disk cannot be written to a file in" in done.stdout
+    assert "state.backend.disk.dirs" in done.stdout
+
+
+@pytest.mark.parametrize("in_restore", [True, False])
+def test_what_is_removed_after_it_was_restored_twice_does_not_come_back(
+    backend: DiskBackend, in_restore: bool
+) -> None:
+    value, space = TableId("value", False), backend._disk_spaces[0]
+    backend._restore_entries(value, ["a", "b"], [1, 1])
+    space.evict(2)
+    backend._restore_entries(value, ["a"], [2])  # of a delta; nobody looks what there is on disk
+    if in_restore:
+        backend._remove_entries(value, ["a"])
+    else:
+        backend.current_key = "a"
+        backend.touch(("a",))
+        backend.get_state(VALUE).clear()
+    space.evict(1)
+    assert everything_in(backend, ["value"]) == {"value": {"b": 1}}
