@@ -8,6 +8,7 @@ is taken from the mailbox, so the stage before feels it too.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import pickle
@@ -22,15 +23,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from firesteel import pyflink_alias
+from firesteel.checkpoint.local_copies import LocalCopies
+from firesteel.checkpoint.local_directories import open_local_copies
 from firesteel.checkpoint.storage import Storage, open_storage
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import DataLossError, JobExecutionError
-from firesteel.common.options import CHECKPOINTING_SNAPSHOT_COMPRESSION
 from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, connect, open_collector
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
     CancelTask,
     CheckpointAborted,
+    CheckpointCompleted,
     MasterMessage,
     TaskCancelled,
     TaskFinished,
@@ -41,14 +45,17 @@ from firesteel.plan.state_handles import Restore
 from firesteel.plan.task_failure import to_message
 from firesteel.runtime.blame import Blame
 from firesteel.runtime.flush_pace import FlushPace
+from firesteel.runtime.snapshot_writer import SnapshotForm
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
 
+_log = logging.getLogger(__name__)
 _MAILS_AT_ONCE = 32
 _KILL_SECONDS = 30.0
+_HANG_UP_SECONDS = 0.2
 _WRITER_SECONDS = 0.005  # how long to leave a busy writer alone
 _MASTER_LOST = 75
 _BATCH_BYTES = 64 << 20
@@ -72,7 +79,10 @@ class TaskSetup:
 
 
 class _Cancelled(BaseException):
-    """The job master asked the task to stop."""
+    """The job master asked the task to stop; ``for_good``: the job will not start again."""
+
+    def __init__(self, for_good: bool) -> None:
+        self.for_good = for_good
 
 
 def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,8 +114,8 @@ class TaskShell:
         self._next_report = time.monotonic() + setup.report_seconds
         self._pace = FlushPace()
         self._storages: dict[str, Storage] = {}
-        compress = setup.plan.options.get(CHECKPOINTING_SNAPSHOT_COMPRESSION.key, "").lower() == "true"
-        self._snapshots = SnapshotThread(self, compress, self._master.send)
+        self.local_copies: LocalCopies | None = None
+        self._snapshots = SnapshotThread(self, SnapshotForm.of(setup.plan.options), self._master.send)
 
     # Services -----------------------------------------------------------------------------------------
 
@@ -155,7 +165,7 @@ class TaskShell:
         try:
             with self._output.redirected(self._setup.log_level):
                 task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
-                task.open(self._setup.restore)
+                self._open(task)
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
                 self._mailbox.feed(batches)
                 yield from self._work(task)
@@ -163,19 +173,37 @@ class TaskShell:
         except GeneratorExit:
             self._close(task)
             raise
-        except _Cancelled:
+        except _Cancelled as cancelled:
             self._close(task)
+            if cancelled.for_good and self.local_copies is not None:
+                self.local_copies.end_job()
             self._master.send(TaskCancelled())
             self._master.close()
-            self._await_kill()
+            yield from self._await_kill()
         except SystemExit as error:
             self._close(task)
             self._fail(
                 RuntimeError(f"user code wanted the task's process to exit (SystemExit: {error.code})")
             )
+            yield from self._await_kill()
         except Exception as error:  # noqa: BLE001 - reported to the job master, which ends the job
             self._close(task)
             self._fail(error)
+            yield from self._await_kill()
+
+    def _open(self, task: StageTask) -> None:
+        if self._setup.checkpointing:
+            configuration = Configuration.from_dict(dict(self._setup.plan.options))
+            self.local_copies = open_local_copies(configuration, self.job_id, self.attempt)
+        task.open(self._setup.restore)
+        copies = self.local_copies
+        if copies is not None and self._setup.restore is not None:
+            _log.info(
+                "%s: local copies of keyed state were read for %d segment(s), %d bytes",
+                ", ".join(task.names),
+                copies.segments_read,
+                copies.bytes_read,
+            )
 
     def _work(self, task: StageTask) -> Iterator[pa.RecordBatch]:
         mailbox = self._mailbox
@@ -239,9 +267,9 @@ class TaskShell:
     def _obey(self, task: StageTask) -> None:
         message = self._mailbox.take_control()
         if isinstance(message, CancelTask):
-            raise _Cancelled
-        if isinstance(message, CheckpointAborted):
-            self._snapshots.abort(message.checkpoint_id)
+            raise _Cancelled(message.for_good)
+        if isinstance(message, CheckpointAborted | CheckpointCompleted):
+            self._snapshots.hear(message)
         task.obey(message)
 
     def _report(self, task: StageTask) -> None:
@@ -253,6 +281,8 @@ class TaskShell:
 
     def _finish(self, task: StageTask) -> None:
         self._snapshots.close()
+        if self.local_copies is not None:
+            self.local_copies.end_job()
         errors = task.close()
         if errors:
             raise errors[0]
@@ -267,6 +297,8 @@ class TaskShell:
         # A failure is on its way already; what close() adds to it would only hide the first cause.
         if task is not None:
             task.close()
+        if self.local_copies is not None:
+            self.local_copies.close()
         self._output.flush()
 
     def _fail(self, error: Exception) -> None:
@@ -277,12 +309,15 @@ class TaskShell:
             )
         self._master.send(to_message(error))
         self._master.close()
-        self._await_kill()
 
-    def _await_kill(self) -> None:
+    def _await_kill(self) -> Iterator[pa.RecordBatch]:
         # Returning would look like success to Spark, and raising would have it print a Java stack trace.
-        # The job master cancels the Spark job, which ends this process.
-        time.sleep(_KILL_SECONDS)
+        # The job master cancels the Spark job. If Spark is slow in that, it kills this process; otherwise it only
+        # hangs up, which is noticed by writing: without that, every restart would leave processes with all
+        # their state behind for as long as they wait.
+        for _ in range(round(_KILL_SECONDS / _HANG_UP_SECONDS)):
+            time.sleep(_HANG_UP_SECONDS)
+            yield _record_batch([], [])
         raise RuntimeError("the job master did not end the attempt")
 
 
@@ -302,7 +337,7 @@ def _record_batches(rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
 
 
 def _record_batch(rows: list[tuple[int, bytes]], sizes: list[int]) -> pa.RecordBatch:
-    targets, payloads = zip(*rows, strict=True)
+    targets, payloads = [target for target, _ in rows], [payload for _, payload in rows]
     # From buffers, because pa.array() of Python objects imports pandas: a second of processor time per worker.
     buffers = [array("i", targets), array("i", accumulate(sizes, initial=0)), b"".join(payloads)]
     target, offsets, content = map(pa.py_buffer, buffers)
