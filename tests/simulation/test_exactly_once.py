@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from firesteel.runtime import alignment
+from firesteel.runtime import alignment, payload_queue
 from firesteel.testing.crash_simulation import simulate
 
 
@@ -29,9 +31,41 @@ def test_l21_without_alignment_records_behind_the_barrier_would_count_twice(
         alignment.Alignment, "__init__", lambda self, channels, exactly_once: whole(self, channels, False)
     )
 
-    def some_seed_fails() -> None:
-        for seed in range(1000):
-            simulate(seed)
-
     with pytest.raises(AssertionError):
-        some_seed_fails()
+        run_seeds(1000)
+
+
+@pytest.mark.parametrize("kind", ["last in, first out", "behind what was released before", "overtaken"])
+def test_payloads_of_a_channel_in_the_wrong_order_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """So much waits at alignments, and so often, that few seeds are enough."""
+    take = payload_queue.PayloadQueue.take
+
+    def take_last(queue: Any) -> bytes:
+        queue._memory.rotate(1)
+        return take(queue)
+
+    def release_behind(waiting: Any) -> None:
+        if len(waiting._blocked):
+            waiting._due.append(waiting._blocked)
+            waiting._blocked = payload_queue.PayloadQueue()
+
+    def queue_up_first(waiting: Any, payload: bytes) -> None:
+        waiting._due[-1].add(payload)
+        waiting._due[-1]._memory.rotate(1)
+
+    match kind:
+        case "last in, first out":
+            monkeypatch.setattr(payload_queue.PayloadQueue, "take", take_last)
+        case "behind what was released before":
+            monkeypatch.setattr(alignment.WaitingInput, "release", release_behind)
+        case _:
+            monkeypatch.setattr(alignment.WaitingInput, "queue_up", queue_up_first)
+    with pytest.raises(AssertionError, match=r"no fault was the cause: .*payload"):
+        run_seeds(50)
+
+
+def run_seeds(count: int) -> None:
+    for seed in range(count):
+        simulate(seed)

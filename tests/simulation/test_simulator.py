@@ -33,6 +33,7 @@ from firesteel.testing import (
     CollectSink,
     Emit,
     Fail,
+    ManualClock,
     Pause,
     ScriptedSource,
     SimulatorExecutor,
@@ -94,6 +95,22 @@ def test_the_seed_may_come_from_an_option() -> None:
     attempt = executor.start(Deployment("0" * 32, 0, plan), master)
     assert attempt.join(10)
     assert master.records["out"] == run_plan(plan, 5).collected["out"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jobs_take_their_time_from_the_clock_they_are_given(seed: int) -> None:
+    class Now(ProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+            yield ctx.timer_service().current_processing_time()
+
+    flow, script = Flow(1), [Pause(5.0), Emit(["a"]), Pause(3.0)]
+    flow.collect(flow.process(flow.source(ScriptedSource(script)), Now()), "out")
+    clock, master = ManualClock(100.0), LocalMaster()
+    plan = flow.plan(**{"execution.runtime-mode": "STREAMING"})
+    attempt = SimulatorExecutor(seed=seed, clock=clock).start(Deployment("0" * 32, 0, plan), master)
+    assert attempt.join(10)
+    assert master.records["out"] == [105_000]
+    assert clock.now() == 108.0
 
 
 class Stage(MapFunction):

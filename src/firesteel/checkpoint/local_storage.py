@@ -15,12 +15,18 @@ from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = ["LocalStorage"]
 
+_REMOVALS = 10  # attempts at removing a directory that others change meanwhile
+
 
 class LocalStorage:
-    """See `firesteel.checkpoint.storage.Storage`; takes a path or a ``file`` URI."""
+    """See `firesteel.checkpoint.storage.Storage`; takes a path or a ``file`` URI.
 
-    def __init__(self, uri: str) -> None:
+    ``forced``: whether a file that was closed survives a crash of the machine.
+    """
+
+    def __init__(self, uri: str, *, forced: bool = True) -> None:
         self._root = os.path.abspath(_local_path(uri))
+        self._forced = forced
 
     @property
     def uri(self) -> str:
@@ -29,14 +35,14 @@ class LocalStorage:
 
     def at(self, directory: str) -> LocalStorage:
         """See `Storage.at`."""
-        return LocalStorage(self._full(directory))
+        return LocalStorage(self._full(directory), forced=self._forced)
 
     def create(self, path: str) -> LocalOutput:
         """See `Storage.create`."""
         full = self._full(path)
         with _explained(full):
             os.makedirs(os.path.dirname(full), exist_ok=True)
-            return LocalOutput(full)
+            return LocalOutput(full, self._forced)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Storage.read`."""
@@ -85,8 +91,8 @@ class LocalStorage:
     def delete_directory(self, directory: str = "") -> None:
         """See `Storage.delete_directory`."""
         full = self._full(directory)
-        with _explained(full), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(full)
+        with _explained(full):
+            _remove_tree(full)
 
     def make_directory(self, directory: str = "") -> None:
         """See `Storage.make_directory`."""
@@ -101,8 +107,9 @@ class LocalStorage:
 class LocalOutput:
     """A file being written; see `firesteel.checkpoint.storage.Output`."""
 
-    def __init__(self, full: str) -> None:
+    def __init__(self, full: str, forced: bool = True) -> None:
         self._path = full
+        self._forced = forced
         self._file: BinaryIO | None = open(full, "xb")  # noqa: SIM115 - closed by close or abort
 
     def write(self, data: bytes) -> None:
@@ -117,10 +124,11 @@ class LocalOutput:
             return
         with _explained(self._path):
             self._file.flush()
-            os.fsync(self._file.fileno())
+            if self._forced:
+                os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
-            if sync_directory:
+            if sync_directory and self._forced:
                 _sync_directory(os.path.dirname(self._path))
 
     def abort(self) -> None:
@@ -144,6 +152,23 @@ def _local_path(uri: str) -> str:
             f"{uri} names a file on the machine {split.netloc!r}; write file:///path for a directory of this machine"
         )
     return unquote(split.path)
+
+
+def _remove_tree(full: str) -> None:
+    """Remove a directory into which a task of an earlier attempt may still write, and from which others may delete.
+
+    What keeps coming is left lying, as it would be when it came a moment later.
+    """
+    for _ in range(_REMOVALS):
+        try:
+            shutil.rmtree(full)
+            return
+        except FileNotFoundError:  # all of it, or something in it that was there a moment ago
+            if not os.path.lexists(full):
+                return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 def _read_fully(file: BinaryIO, length: int | None) -> bytes:

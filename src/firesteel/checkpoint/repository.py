@@ -260,6 +260,11 @@ class JobCheckpoints:
             if layout.checkpoint_of_file(name) == checkpoint_id:
                 self._storage.delete(f"{layout.SHARED}/{name}")
 
+    def forget_savepoint(self, checkpoint_id: int) -> None:
+        """Never go on from a savepoint that was given up before it was complete; its files stay."""
+        self.check_not_taken_over()  # the next driver may have gone on from it
+        self._storage.delete(layout.savepoint_pointer(checkpoint_id))
+
     def delete_all(self) -> None:
         """Delete all checkpoints of the job; savepoints stay."""
         self.check_not_taken_over()

@@ -86,7 +86,10 @@ class Storage(Protocol):
         """Remove a file; one that is not there is no error."""
 
     def delete_directory(self, directory: str = "") -> None:
-        """Remove a directory with everything in it; one that is not there is no error."""
+        """Remove a directory with everything in it; one that is not there is no error.
+
+        What others write into it at the same time may stay.
+        """
 
     def make_directory(self, directory: str = "") -> None:
         """Make a directory and those on the way; an existing one is no error."""

@@ -18,6 +18,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "ListCheckpointed",
+    "Wrapping",
 ]
 
 
@@ -85,4 +86,17 @@ class CheckpointListener(ABC):
         """The checkpoint, and with it every earlier one, will never be undone."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was given up.
+
+        Undo nothing that belongs to it: its records are not read again, and a later checkpoint takes them over. A storage
+        that answers too late may even make it complete, so that a job goes on from it.
+        """
+
+
+class Wrapping(ABC):
+    """A function of the library around one of the user's, which takes part in checkpoints as if it stood alone."""
+
+    @property
+    @abstractmethod
+    def wrapped(self) -> Any:
+        """The user's function; the same object every time."""

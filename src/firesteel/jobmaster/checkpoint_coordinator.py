@@ -11,7 +11,9 @@ A checkpoint from beginning to end::
                                            SendToTasks(all, CheckpointAborted), DiscardSnapshots
 
 Until it is being published a checkpoint can be given up; from then on it may be durable, so only storage can say
-what becomes of it, even when the attempt that took it has failed meanwhile.
+what becomes of it, even when the attempt that took it has failed meanwhile. A storage that does not answer before the
+time-out makes it a failed checkpoint all the same. It may become durable after that, which does no harm: see
+docs/decisions/0012-a-checkpoint-may-be-published-after-its-time-out.md.
 
 How a job ends is a checkpoint too. When all subtasks have processed all their input, a FINAL one is taken, again and
 again until it succeeds. Stopping with a savepoint gives up the periodic checkpoints, waits for savepoints under way, and
@@ -250,6 +252,10 @@ class CheckpointCoordinator:
         self._failures = 0  # in a row
         self._collecting: dict[int, _Checkpoint] = {}
         self._publishing: dict[int, _Checkpoint] = {}
+        self._overdue: dict[
+            int, CheckpointOrder
+        ] = {}  # given up, and storage has not said yet what became of them
+        self._has_overdue = False  # whether one of them was published after all
         self._stop: _Stop | None = None
         self._now = 0.0
         self._out: list[CoordinatorInstruction] = []
@@ -273,7 +279,7 @@ class CheckpointCoordinator:
     @property
     def has_completed(self) -> bool:
         """Whether there must be a checkpoint of this job."""
-        return self._newest > 0 or self._statistics.completed > 0
+        return self._newest > 0 or self._statistics.completed > 0 or self._has_overdue
 
     def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorInstruction]:
         """Take in what happened at ``now`` (seconds since 1970); returns what is to be done about it."""
@@ -284,9 +290,13 @@ class CheckpointCoordinator:
             case CheckpointPublished(checkpoint_id, path):
                 if (published := self._publishing.pop(checkpoint_id, None)) is not None:
                     self._on_published(published, path)
+                elif (order := self._overdue.pop(checkpoint_id, None)) is not None:
+                    self._has_overdue |= not order.kind.is_savepoint
             case CheckpointNotPublished(checkpoint_id, error, fenced):
                 if (lost := self._publishing.pop(checkpoint_id, None)) is not None:
                     self._on_not_published(lost, error, fenced)
+                elif self._overdue.pop(checkpoint_id, None) is not None and fenced:
+                    self._end_attempt(FailJob(error))
             case EnumeratorsSaved(checkpoint_id, states):
                 self._on_enumerators(checkpoint_id, states)
             case EnumeratorsFailed(checkpoint_id, error):
@@ -457,11 +467,9 @@ class CheckpointCoordinator:
     # What is due.
 
     def _do_what_is_due(self) -> None:
-        for checkpoint in list(self._collecting.values()):
+        for checkpoint in (*self._collecting.values(), *self._publishing.values()):
             if self._is_running and self._now >= checkpoint.began + self._settings.timeout:
-                self._fail(
-                    checkpoint, f"not complete after {self._settings.timeout:g} s{self._missing(checkpoint)}"
-                )
+                self._fail_overdue(checkpoint)
         if self._is_ending or not self._is_running:
             return
         if self._stop is not None:
@@ -473,8 +481,18 @@ class CheckpointCoordinator:
             self._begin(CheckpointKind.CHECKPOINT)
         self._set_timer()
 
+    def _fail_overdue(self, checkpoint: _Checkpoint) -> None:
+        why = self._missing(checkpoint)
+        if checkpoint.id in self._publishing:
+            self._collecting[checkpoint.id] = self._publishing.pop(checkpoint.id)
+            self._overdue[checkpoint.id] = checkpoint.order
+            why = ": all subtasks have acknowledged it, but storage has not answered yet"
+        self._fail(checkpoint, f"not complete after {self._settings.timeout:g} s{why}")
+
     def _missing(self, checkpoint: _Checkpoint) -> str:
         missing = sorted(self._subtasks - checkpoint.acknowledged.keys())
+        if not missing:
+            return ""
         first = self._name(*missing[0])
         return f": {len(missing)} of {len(self._subtasks)} subtasks have not acknowledged it, the first is {first}"
 
@@ -514,7 +532,8 @@ class CheckpointCoordinator:
         return max(self._next_due, self._last_end + self._settings.min_pause)
 
     def _set_timer(self) -> None:
-        moments = [checkpoint.began + self._settings.timeout for checkpoint in self._collecting.values()]
+        under_way = (*self._collecting.values(), *self._publishing.values())
+        moments = [checkpoint.began + self._settings.timeout for checkpoint in under_way]
         if (due := self._periodic_due()) is not None:
             moments.append(due)
         if self._all_ended and self._final_due > self._now:

@@ -161,7 +161,9 @@ class CheckpointStore:
     def _discard(self, order: CheckpointOrder) -> None:
         if order.kind.is_savepoint:
             storage = self._open_directory(order.root)
-            if not storage.exists(layout.METADATA):
+            if storage.exists(layout.METADATA):  # published too late
+                self._checkpoints.forget_savepoint(order.id)
+            else:
                 storage.delete_directory()
             return
         # Another driver may use the same numbers by now.

@@ -269,7 +269,7 @@ class JobLifecycle:
         if event.host:
             task.where = f" on {event.host}, process {event.pid}"
         if self._phase is not _Phase.UNDER_WAY:
-            self._out.append(SendToTasks((task.id,), CancelTask()))
+            self._out.append(SendToTasks((task.id,), CancelTask(self._cancel_requested)))
         elif self._stopping_sources:
             self._out.append(SendToTasks((task.id,), StopSources()))
 
@@ -342,7 +342,9 @@ class JobLifecycle:
             return
         self._phase = _Phase.CANCELLING
         if alive := self._alive():
-            self._out.append(SendToTasks(tuple(task.id for task in alive), CancelTask()))
+            self._out.append(
+                SendToTasks(tuple(task.id for task in alive), CancelTask(self._cancel_requested))
+            )
         self._out.append(SetTimer(self._attempt, Timer.GRACE, self._grace_seconds))
         self._move_on()
 

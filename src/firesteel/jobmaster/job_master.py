@@ -17,10 +17,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from firesteel.common.errors import CheckpointError
+from firesteel.checkpoint.storage import check_writable
+from firesteel.common.errors import CheckpointError, StorageError
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.common.options import SAVEPOINT_DIR
 from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner
 from firesteel.jobmaster.checkpoint_store import CheckpointStore
 from firesteel.jobmaster.collect_buffer import CollectBuffer
@@ -108,6 +110,8 @@ class JobMaster:
         self._reports = ReportBook(plan)
         self._buffers = _CollectBuffers()
         self._savepoints = _SavepointRequests(plan.name)
+        checkpoints = None if settings is None else settings.checkpoints
+        self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
         self._attempt_master: AttemptMaster | None = None
         self._runner: AttemptRunner | None = None
         self._began = time.monotonic()
@@ -134,7 +138,8 @@ class JobMaster:
     def trigger_savepoint(self, directory: str | None = None) -> Future[str]:
         """Take a savepoint below ``directory``, or where it is configured; the job goes on. Gives its path."""
         number, future = self._savepoints.open()
-        self._mailbox.put(SavepointRequested(number, directory))
+        if self._may_write(number, directory):
+            self._mailbox.put(SavepointRequested(number, directory))
         return future
 
     def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> Future[str]:
@@ -143,8 +148,25 @@ class JobMaster:
         ``drain``: process everything in flight before, as at the end of the input.
         """
         number, future = self._savepoints.open()
-        self._mailbox.put(StopWithSavepointRequested(number, directory, drain))
+        if self._may_write(number, directory):
+            self._mailbox.put(StopWithSavepointRequested(number, directory, drain))
         return future
+
+    def _may_write(self, request: int, directory: str | None) -> bool:
+        """Whether a savepoint can be written there; if not the request is answered.
+
+        Tried here, by whoever asks: tasks would find out in the middle of a checkpoint, or after they have drained.
+        """
+        target = directory or self._savepoint_directory
+        if target is None or self._store is None:
+            return True  # refused by the coordinator, for better reasons
+        try:
+            check_writable(target, "savepoint directory", f"'{SAVEPOINT_DIR.key}'")
+        except StorageError as error:
+            problem = CheckpointError(f"no savepoint of job '{self.name}': {error}")
+            self._savepoints.answer(request, None, problem)
+            return False
+        return True
 
     @property
     def status(self) -> JobStatus:

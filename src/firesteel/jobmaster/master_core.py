@@ -229,7 +229,15 @@ class MasterCore:
         self._live(RestoreFound(attempt, point))
 
     def _nothing_left(self) -> NoSuchSnapshotError:
-        damaged = f"; damaged: {sorted(self._unusable)}" if self._unusable else ""
+        failure = self._lifecycle.failure
+        reason = f": {failure}" if self._unusable and failure is not None else ""
+        point = self._beginning.point
+        if point is not None and not (self._checkpoints is not None and self._checkpoints.has_completed):
+            return NoSuchSnapshotError(
+                f"job '{self._plan.name}' cannot start from {point.path or 'what it was given'}, which cannot be read"
+                f"{reason}; start it from another savepoint or checkpoint"
+            )
+        damaged = f"; damaged: {sorted(self._unusable)}{reason}" if self._unusable else ""
         return NoSuchSnapshotError(
             f"job '{self._plan.name}' cannot start again: none of its checkpoints can be read any more{damaged}; "
             "start it from a savepoint"

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from firesteel.common import options
+from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.time import Duration
@@ -103,13 +105,13 @@ def create_policy(configuration: Configuration, random: Random) -> RestartPolicy
     if kind in _NEVER:
         return NoRestart()
     if kind == "fixed-delay":
-        attempts = configuration.get(options.FIXED_DELAY_ATTEMPTS)
-        return FixedDelay(attempts, _seconds(configuration.get(options.FIXED_DELAY_DELAY)))
+        attempts = _count(configuration, options.FIXED_DELAY_ATTEMPTS, 0)
+        return FixedDelay(attempts, _seconds(configuration, options.FIXED_DELAY_DELAY))
     if kind == "failure-rate":
         return FailureRate(
-            configuration.get(options.FAILURE_RATE_MAX_FAILURES),
-            _seconds(configuration.get(options.FAILURE_RATE_INTERVAL)),
-            _seconds(configuration.get(options.FAILURE_RATE_DELAY)),
+            _count(configuration, options.FAILURE_RATE_MAX_FAILURES, 1),
+            _seconds(configuration, options.FAILURE_RATE_INTERVAL, positive=True),
+            _seconds(configuration, options.FAILURE_RATE_DELAY),
         )
     return _exponential(configuration, random)
 
@@ -125,16 +127,35 @@ def _exponential(configuration: Configuration, random: Random) -> ExponentialDel
         raise InvalidOptionError(
             f"option '{options.EXPONENTIAL_JITTER.key}': expected a fraction between 0 and 1, got {jitter}"
         )
+    initial = _seconds(configuration, options.EXPONENTIAL_INITIAL_BACKOFF, positive=True)
+    maximum = _seconds(configuration, options.EXPONENTIAL_MAX_BACKOFF)
+    if maximum < initial:
+        raise InvalidOptionError(
+            f"option '{options.EXPONENTIAL_MAX_BACKOFF.key}': expected at least the initial backoff of {initial} s, "
+            f"got {maximum} s"
+        )
+    limited = get(options.EXPONENTIAL_ATTEMPTS) is not None
     return ExponentialDelay(
-        _seconds(get(options.EXPONENTIAL_INITIAL_BACKOFF)),
-        _seconds(get(options.EXPONENTIAL_MAX_BACKOFF)),
+        initial,
+        maximum,
         multiplier,
-        _seconds(get(options.EXPONENTIAL_RESET)),
+        _seconds(configuration, options.EXPONENTIAL_RESET),
         jitter,
-        get(options.EXPONENTIAL_ATTEMPTS),
+        _count(configuration, options.EXPONENTIAL_ATTEMPTS, 0) if limited else None,
         random,
     )
 
 
-def _seconds(duration: Duration) -> float:
-    return duration.to_millis() / 1000
+def _count(configuration: Configuration, option: ConfigOption[Any], least: int) -> int:
+    count: int = configuration.get(option)
+    if count < least:
+        raise InvalidOptionError(f"option '{option.key}': expected at least {least}, got {count}")
+    return count
+
+
+def _seconds(configuration: Configuration, option: ConfigOption[Duration], positive: bool = False) -> float:
+    seconds = configuration.get(option).to_millis() / 1000
+    if seconds < 0 or (positive and seconds == 0):
+        wanted = "more than 0" if positive else "at least 0"
+        raise InvalidOptionError(f"option '{option.key}': expected {wanted}, got {seconds} s")
+    return seconds

@@ -12,6 +12,7 @@ from firesteel.contracts.checkpointing import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
     ListCheckpointed,
+    Wrapping,
 )
 from firesteel.contracts.runtime_context import KeyedStateStore
 from firesteel.contracts.state import ListState, ListStateDescriptor, OperatorStateStore
@@ -61,9 +62,15 @@ class _InitializationContext(FunctionInitializationContext):
 
 
 class FunctionState:
-    """Calls what a user's object has of `CheckpointedFunction`, `ListCheckpointed` and `CheckpointListener`."""
+    """Calls what a user's object has of `CheckpointedFunction`, `ListCheckpointed` and `CheckpointListener`.
 
-    def __init__(self, instance: Any) -> None:
+    ``list_name`` tells the lists of several functions of one operator apart.
+    """
+
+    def __init__(self, instance: Any, list_name: str = FUNCTION_LIST) -> None:
+        while isinstance(instance, Wrapping):
+            instance = instance.wrapped
+        self._list_name = list_name
         self._function = instance if isinstance(instance, CheckpointedFunction) else None
         self._list_function = instance if isinstance(instance, ListCheckpointed) else None
         self._listener = instance if isinstance(instance, CheckpointListener) else None
@@ -89,7 +96,7 @@ class FunctionState:
         if self._function is not None:
             self._function.initialize_state(_InitializationContext(context))
         if self._list_function is not None:
-            self._list = context.operator_state.get_list_state(internal_list(FUNCTION_LIST))
+            self._list = context.operator_state.get_list_state(internal_list(self._list_name))
             self._list_function.restore_state(list(self._list.get()))
 
     def snapshot(self, order: CheckpointOrder) -> None:

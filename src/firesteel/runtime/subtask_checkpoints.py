@@ -84,27 +84,41 @@ class SubtaskCheckpoints:
     def confirm(self, checkpoint_id: int) -> None:
         """A checkpoint is durable: later deltas build on it, and operators commit what belongs to it."""
         self._build_on(checkpoint_id)
-        self._unconfirmed = {
-            number: pending for number, pending in self._unconfirmed.items() if number > checkpoint_id
-        }
         for link in self._links:
             link.notify_complete(checkpoint_id)
 
     def _build_on(self, checkpoint_id: int) -> None:
-        """Let later deltas build on a checkpoint, when it is one of this attempt; savepoints are not ours."""
-        snapshot = self._unconfirmed.get(checkpoint_id)
-        if snapshot is not None and snapshot.handles is not None and not snapshot.order.kind.is_savepoint:
-            self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
-            for keyed in self._keyed:
-                keyed.confirm(checkpoint_id)
+        """Let later deltas build on a checkpoint that is complete, when it is one of this attempt.
+
+        Never on a savepoint, which may be deleted at any time. A checkpoint that is older than the base is not known
+        any more, so that news of it that comes late changes nothing. Older savepoints may still be under way.
+        """
+        snapshot = self._unconfirmed.pop(checkpoint_id, None)
+        if snapshot is None:
+            return
+        if snapshot.order.kind.is_savepoint or snapshot.handles is None:
+            self._discard(checkpoint_id)
+            return
+        self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
+        for keyed in self._keyed:
+            keyed.confirm(checkpoint_id)
+        self._unconfirmed = {
+            number: pending
+            for number, pending in self._unconfirmed.items()
+            if number > checkpoint_id or pending.order.kind.is_savepoint
+        }
 
     def abort(self, checkpoint_id: int) -> None:
         """A checkpoint was given up."""
-        if self._unconfirmed.pop(checkpoint_id, None) is not None:
-            for keyed in self._keyed:
-                keyed.discard(checkpoint_id)
+        self._unconfirmed.pop(checkpoint_id, None)
+        self._discard(checkpoint_id)
         for link in self._links:
             link.notify_aborted(checkpoint_id)
+
+    def _discard(self, checkpoint_id: int) -> None:
+        """Nothing will build on it; when it is still being serialised, that ends too."""
+        for keyed in self._keyed:
+            keyed.discard(checkpoint_id)
 
     # Restoring ----------------------------------------------------------------------------------------
 

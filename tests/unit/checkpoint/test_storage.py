@@ -1,5 +1,6 @@
 """One contract, every storage: the memory of this process, local files, and local files through pyarrow."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -216,6 +217,52 @@ def test_file_systems_without_hard_links(tmp_path, monkeypatch):
         storage.publish("x", b"2")
     assert storage.read("x") == b"1"
     assert storage.list() == ["x"]
+
+
+@pytest.mark.parametrize(("times", "is_gone"), [(1, True), (3, True), (10_000, False)])
+def test_directory_into_which_somebody_writes_is_deleted_without_an_error(
+    tmp_path, monkeypatch, times, is_gone
+):
+    storage = LocalStorage(str(tmp_path))
+    write(storage, "chk-1/a", b"old")
+    remove, written = os.rmdir, []
+
+    def remove_too_late(path, **more):
+        if len(written) < times:
+            written.append(path)
+            (tmp_path / "chk-1" / f"zombie-{len(written)}").write_bytes(b"new")
+        remove(path, **more)
+
+    monkeypatch.setattr(os, "rmdir", remove_too_late)
+    storage.delete_directory("chk-1")
+    assert (tmp_path / "chk-1").exists() != is_gone
+
+
+def test_directory_from_which_others_delete_is_deleted_to_its_end(tmp_path, monkeypatch):
+    storage = LocalStorage(str(tmp_path))
+    for name in ("a", "b", "c"):
+        write(storage, f"chk-1/{name}", b"")
+    unlink, lost = os.unlink, []
+
+    def lose_first(path, **more):
+        if not lost:
+            lost.append(path)
+            unlink(path, **more)
+        unlink(path, **more)
+
+    monkeypatch.setattr(os, "unlink", lose_first)
+    storage.delete_directory("chk-1")
+    assert not (tmp_path / "chk-1").exists()
+
+
+def test_directory_that_must_not_be_deleted_is_an_error(tmp_path, monkeypatch):
+    def refuse(path, **more):
+        raise PermissionError(errno.EACCES, "no", path)
+
+    write(LocalStorage(str(tmp_path)), "chk-1/a", b"")
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(StorageError):
+        LocalStorage(str(tmp_path)).delete_directory("chk-1")
 
 
 def test_check_writable_makes_the_directory_and_leaves_nothing_in_it(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.checkpoint_coordinator import (
+    FINAL_RETRY_SECONDS,
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
@@ -326,12 +327,81 @@ def test_checkpoint_that_takes_too_long_is_given_up() -> None:
     )
 
 
-def test_checkpoint_that_is_being_published_is_not_given_up() -> None:
-    driver = Driver()
+def test_checkpoint_that_storage_does_not_publish_in_time_is_given_up() -> None:
+    driver = Driver(tolerable_failures=1)
     driver.after(10.0)
     driver.ack(1)
-    assert sent(CheckpointAborted, driver.after(1000.0)) == []
-    assert sent(CheckpointCompleted, driver.publish(1)) == [CheckpointCompleted(1)]
+    assert sent(CheckpointAborted, driver.after(59.9)) == []
+    out = driver.after(0.1)
+    assert sent(CheckpointAborted, out) == [CheckpointAborted(1)]
+    assert [discard.order.id for discard in of(DiscardSnapshots, out)] == [1]
+    assert driver.machine.statistics.failed == 1
+    assert driver.machine.statistics.last_failure == (
+        "not complete after 60 s: all subtasks have acknowledged it, but storage has not answered yet"
+    )
+
+
+def test_time_out_is_waited_for_while_a_checkpoint_is_being_published() -> None:
+    driver = Driver(interval=1000.0)
+    driver.after(1000.0)
+    driver.now += 20.0
+    assert of(SetTimer, driver.ack(1)) == [], "it is set already, for the time-out"
+    assert of(SetTimer, driver.after(10.0))[-1].seconds == 30.0
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "savepoint"])
+def test_what_is_published_after_its_time_out_is_told_to_nobody(kind: str) -> None:
+    driver = Driver(tolerable_failures=1, interval=1000.0)
+    if kind == "savepoint":
+        driver.on(SavepointRequested(7, None))
+    else:
+        driver.after(1000.0)
+    driver.ack(1)
+    out = driver.after(60.0)
+    assert [answer.path for answer in answers(out)] == ([None] if kind == "savepoint" else [])
+    out = driver.publish(1)
+    assert of(SendToTasks, out) + of(SubsumeOlder, out) + answers(out) == []
+    assert (driver.machine.statistics.completed, driver.machine.statistics.failed) == (0, 1)
+    assert driver.machine.has_completed == (kind == "checkpoint"), "a job may go on from a late checkpoint"
+
+
+def test_later_checkpoints_do_not_build_on_one_that_was_published_too_late() -> None:
+    driver = Driver(tolerable_failures=5, incremental=True)
+    driver.after(10.0)
+    driver.complete(1)
+    driver.after(10.0)
+    driver.ack(2)
+    assert [order.id for order in triggered(driver.after(60.0))] == [3]
+    driver.publish(2)
+    driver.on(SnapshotDeclined(3, 1, 0, "no"))
+    assert [(order.id, order.completed) for order in triggered(driver.after(10.0))] == [(4, 1)]
+
+
+def test_final_checkpoint_that_is_not_published_in_time_is_repeated() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.end_all()
+    driver.ack(1)
+    driver.after(60.0)
+    assert [order.kind for order in triggered(driver.after(FINAL_RETRY_SECONDS))] == [CheckpointKind.FINAL]
+
+
+def test_driver_that_was_replaced_ends_its_job_however_late_it_hears_of_it() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1)
+    driver.after(60.0)
+    error = JobTakenOverError("another driver")
+    assert of(FailJob, driver.on(CheckpointNotPublished(1, error, fenced=True))) == [FailJob(error)]
+
+
+def test_late_failure_to_publish_is_no_second_failure() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1)
+    driver.after(60.0)
+    out = driver.on(CheckpointNotPublished(1, StorageError("full")))
+    assert of(FailAttempt, out) + sent(CheckpointAborted, out) == []
+    assert driver.machine.statistics.failed == 1
 
 
 def test_failed_publication_is_a_failed_checkpoint() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from numbered_source import SINK_ID, SOURCE_ID, enumerated_plan
 
+from firesteel.checkpoint import restore_point
 from firesteel.checkpoint.blocks import StateFileWriter
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
@@ -217,6 +218,19 @@ def test_given_up_savepoint_leaves_nothing_behind(driver: Driver, tmp_path: Path
     order = driver.order(2, CheckpointKind.SAVEPOINT, directory)
     driver.store.perform(DiscardSnapshots(order, driver.written(order)))
     assert not os.path.exists(directory)
+
+
+def test_job_does_not_go_on_from_a_savepoint_that_was_published_after_it_was_given_up(
+    driver: Driver, tmp_path: Path
+) -> None:
+    driver.publish(1)
+    directory = str(tmp_path / "mine" / "savepoint-x")
+    order = driver.order(2, CheckpointKind.FINAL_SAVEPOINT, directory)
+    acknowledgements = driver.written(order)
+    driver.store.perform(PublishCheckpoint(order, acknowledgements))
+    driver.store.perform(DiscardSnapshots(order, acknowledgements))
+    assert driver.found() == 1
+    assert restore_point.load(directory).manifest.checkpoint_id == 2, "whoever wants it can have it"
 
 
 def test_torn_manifest_makes_the_checkpoint_before_it_the_newest(tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ def test_cancel_asks_tasks_and_kills_when_all_have_answered() -> None:
     driver = Driver().run()
     assert driver.on(CancelRequested()) == [
         ChangeStatus(JobStatus.CANCELLING),
-        SendToTasks(TASKS, CancelTask()),
+        SendToTasks(TASKS, CancelTask(for_good=True)),
         SetTimer(1, Timer.GRACE, GRACE),
     ]
     for task in TASKS:
@@ -336,7 +336,9 @@ def test_cancel_before_any_task_is_there_kills_at_once() -> None:
     driver = Driver()
     driver.on(Submitted())
     assert KillAttempt(1) in driver.on(CancelRequested())
-    assert driver.connect(A) == [SendToTasks((A,), CancelTask())], "late tasks are told on arrival"
+    assert driver.connect(A) == [SendToTasks((A,), CancelTask(for_good=True))], (
+        "late tasks are told on arrival"
+    )
 
 
 def test_failure_while_cancelling_is_not_the_jobs_error() -> None:

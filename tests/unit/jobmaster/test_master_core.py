@@ -301,13 +301,15 @@ def test_job_does_not_begin_anew_when_all_its_checkpoints_are_lost() -> None:
     assert "none of its checkpoints can be read any more" in str(end.error)
 
 
-def test_job_does_not_try_a_damaged_savepoint_again() -> None:
-    start = StartPoint(Restore(9, "/savepoint"))
+def test_job_does_not_try_a_damaged_savepoint_again_and_names_the_damage() -> None:
+    start = StartPoint(Restore(9, "/savepoints"), path="/savepoints/one")
     driver = with_checkpoints(beginning=Beginning(point=start, next_checkpoint=10))
-    driver.fail(CorruptStateError("checksum"))
+    driver.fail(CorruptStateError("the checksum does not match", file="0-0-1-9"))
     assert of(FindRestore, driver.on(TimerElapsed(1, Timer.RESTART))) == [FindRestore(2, frozenset({9}))]
     (end,) = of(CompleteJob, driver.on(RestoreFound(2, None)))
-    assert "damaged: [9]" in str(end.error)
+    text = str(end.error)
+    assert "cannot start from /savepoints/one, which cannot be read: damaged state: 0-0-1-9" in text
+    assert "start it from another savepoint or checkpoint" in text
 
 
 def test_driver_that_was_replaced_fails_without_restart() -> None:

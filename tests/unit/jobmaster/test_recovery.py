@@ -424,6 +424,40 @@ def test_failed_savepoint_leaves_the_job_running(
     cancel(client)
 
 
+def test_directory_that_cannot_be_written_is_named_before_anything_happens(
+    make_plan: Plans, thread_executor: Executors, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("no directory")
+    asked = threading.Event()
+
+    def notice(task: Any, message: MasterMessage) -> bool:
+        if isinstance(message, StopSources) or (
+            isinstance(message, TriggerCheckpoint) and message.order.kind.is_savepoint
+        ):
+            asked.set()
+        return False
+
+    tasks = Tasks(notice)
+    client, statuses = start(
+        make_plan(1), thread_executor(tasks), execution__checkpointing__savepoint_dir=str(file)
+    )
+    assert statuses.running.wait(TIMEOUT)
+    for wish in (
+        client.trigger_savepoint(str(file)),
+        client.trigger_savepoint(),
+        client.stop_with_savepoint(False, str(file)),
+        client.stop_with_savepoint(True),
+    ):
+        with pytest.raises(
+            CheckpointError, match=rf"no savepoint of job .* savepoint directory {file} cannot"
+        ):
+            wish.result(TIMEOUT)
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    assert not asked.is_set()
+    cancel(client)
+
+
 def test_job_starts_from_a_savepoint(make_plan: Plans, thread_executor: Executors, tmp_path: Path) -> None:
     client, statuses = start(make_plan(2), thread_executor(Tasks()))
     assert statuses.running.wait(TIMEOUT)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError
+from firesteel.common.errors import InvalidOptionError, ProgramError
 from firesteel.common.restart_strategy import RestartStrategies
 from firesteel.jobmaster.restart_policy import (
     ExponentialDelay,
@@ -89,7 +90,65 @@ def test_strategies_in_code_and_in_options_are_the_same() -> None:
     assert create_policy(fixed, Random()) == FixedDelay(3, 1.5)
     rate = RestartStrategies.failure_rate_restart(4, 60_000, 2000).to_configuration()
     assert create_policy(rate, Random()) == FailureRate(4, 60.0, 2.0)
+    growing = RestartStrategies.exponential_delay_restart(100, 5000, 2.0, 60_000, 0.0).to_configuration()
+    chosen = create_policy(growing, Random(0))
+    assert isinstance(chosen, ExponentialDelay)
+    assert [chosen.next_delay(float(n)) for n in range(7)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+    assert chosen.next_delay(1000.0) == 0.1
     assert isinstance(create_policy(RestartStrategies.no_restart().to_configuration(), Random()), NoRestart)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (
+            lambda: RestartStrategies.fixed_delay_restart(-1, 100),
+            "restart_attempts must be at least 0, got -1",
+        ),
+        (lambda: RestartStrategies.fixed_delay_restart("3", 100), "restart_attempts must be a whole number"),
+        (lambda: RestartStrategies.fixed_delay_restart(3, -100), "must not be negative"),
+        (lambda: RestartStrategies.fixed_delay_restart(3, "1 s"), "milliseconds or a timedelta"),
+        (lambda: RestartStrategies.failure_rate_restart(0, 100, 100), "max_failure_rate must be at least 1"),
+        (lambda: RestartStrategies.failure_rate_restart(1, 0, 100), "failure_interval must be more than 0"),
+        (
+            lambda: RestartStrategies.exponential_delay_restart(0, 1, 1.5, 1, 0.1),
+            "initial_backoff must be more",
+        ),
+        (
+            lambda: RestartStrategies.exponential_delay_restart(9, 1, 1.5, 1, 0.1),
+            "max_backoff must be at least",
+        ),
+        (
+            lambda: RestartStrategies.exponential_delay_restart(1, 9, 0.5, 1, 0.1),
+            "backoff_multiplier must be",
+        ),
+        (lambda: RestartStrategies.exponential_delay_restart(1, 9, 1.5, 1, 2.0), "jitter_factor must be"),
+    ],
+)
+def test_strategies_that_make_no_sense_are_refused(make: Callable[[], object], expected: str) -> None:
+    with pytest.raises(ProgramError, match=expected):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("restart-strategy.fixed-delay.attempts", "-1"),
+        ("restart-strategy.fixed-delay.delay", "-1 s"),
+        ("restart-strategy.failure-rate.max-failures-per-interval", "0"),
+        ("restart-strategy.failure-rate.failure-rate-interval", "0 s"),
+        ("restart-strategy.failure-rate.delay", "-1 s"),
+        ("restart-strategy.exponential-delay.initial-backoff", "0 s"),
+        ("restart-strategy.exponential-delay.max-backoff", "500 ms"),
+        ("restart-strategy.exponential-delay.attempts-before-reset-backoff", "-1"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", "0.5"),
+        ("restart-strategy.exponential-delay.jitter-factor", "1.5"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(key: str, value: str) -> None:
+    chosen = {"restart-strategy.type": key.split(".")[1], key: value}
+    with pytest.raises(InvalidOptionError, match=f"option '{key}': expected"):
+        create_policy(Configuration.from_dict(chosen), Random())
 
 
 def test_defaults_of_the_exponential_policy_are_flinks() -> None:
@@ -104,16 +163,3 @@ def test_defaults_of_the_exponential_policy_are_flinks() -> None:
         chosen.attempts,
     )
     assert values == (1.0, 60.0, 1.5, 3600.0, 0.1, None)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("restart-strategy.exponential-delay.backoff-multiplier", "0.5"),
-        ("restart-strategy.exponential-delay.jitter-factor", "1.5"),
-    ],
-)
-def test_numbers_that_make_no_sense_are_refused(key: str, value: str) -> None:
-    options = {"restart-strategy.type": "exponential-delay", key: value}
-    with pytest.raises(InvalidOptionError, match=f"option '{key}'"):
-        create_policy(Configuration.from_dict(options), Random())

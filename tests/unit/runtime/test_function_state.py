@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from firesteel.common.errors import UserCodeError
+from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.checkpointing import (
     CheckpointedFunction,
@@ -15,12 +17,15 @@ from firesteel.contracts.checkpointing import (
     FunctionSnapshotContext,
     ListCheckpointed,
 )
-from firesteel.contracts.functions import MapFunction
+from firesteel.contracts.functions import MapFunction, ReduceFunction, WindowFunction
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.sink import SinkFunction
 from firesteel.contracts.state import ListStateDescriptor, ValueStateDescriptor
-from firesteel.plan.operator_specs import MapSpec, SinkSpec
+from firesteel.contracts.triggers import EventTimeTrigger
+from firesteel.contracts.window_assigners import TumblingEventTimeWindows
+from firesteel.plan.operator_specs import MapSpec, SinkSpec, WindowSpec
 from firesteel.plan.shipped import Shipped
+from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.testing.checkpoint_harness import CheckpointHarness
 from firesteel.testing.harness import OperatorHarness
 
@@ -171,3 +176,60 @@ class Nothing(MapFunction, ListCheckpointed):
 def test_no_state_is_an_empty_list() -> None:
     mapping(Nothing(), restore=mapping(Nothing()).checkpoint(1))
     assert CALLS == [[], []]
+
+
+# Windows have two functions ----------------------------------------------------------------------------
+
+
+class CountedSums(ReduceFunction, ListCheckpointed):
+    """Adds, and remembers how often."""
+
+    count = 0
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        self.count += 1
+        return value1 + value2
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        return [self.count]
+
+    def restore_state(self, state: list[Any]) -> None:
+        self.count = sum(state)
+        CALLS.append(("reduced", state))
+
+
+class CountedFirings(WindowFunction[Any, Any, Any, Any], ListCheckpointed):
+    """Numbers the windows that fire."""
+
+    count = 0
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        self.count += 1
+        yield self.count, *inputs
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        return [self.count]
+
+    def restore_state(self, state: list[Any]) -> None:
+        self.count = sum(state)
+        CALLS.append(("fired", state))
+
+
+def test_both_functions_of_a_window_get_their_own_list_back() -> None:
+    spec = WindowSpec(
+        Shipped.of(TumblingEventTimeWindows.of(Time.milliseconds(10)), "window"),
+        Shipped.of(EventTimeTrigger(), "trigger"),
+        Shipped.of(CountedSums(), "reduce"),
+        Shipped.of(CountedFirings(), "apply"),
+    )
+    before = OperatorHarness(spec, keys=(lambda value: 0,))
+    before.process([1, 2, 3], [0, 1, 2])
+    before.watermark(9)
+    before.process([4], [10])
+    before.link.snapshot(CheckpointOrder(1, 0))
+    CALLS.clear()
+    after = OperatorHarness(spec, keys=(lambda value: 0,), snapshot=before.snapshot())
+    assert CALLS == [("reduced", [2]), ("fired", [1])]
+    after.process([5], [11])
+    after.watermark(19)
+    assert after.output.values == [(2, 9)]

@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from firesteel.contracts.windows import CountWindow
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.window_base import WindowingOperator
 from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_output import WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
 
 
-class CountWindowOperator(Operator):
+class CountWindowOperator(WindowingOperator):
     """Windows of so many records of a key, one starting every so many.
 
     A key's entry in the table is the number of its records so far and the contents of its open windows, oldest
@@ -23,13 +24,14 @@ class CountWindowOperator(Operator):
     """
 
     def __init__(self, parts: WindowParts, size: int, slide: int) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._size = size
         self._slide = slide
         self._table = parts.state.table("\0count-windows")
 
     def open(self, context: OperatorContext) -> None:
-        """Make the contexts, then open the user's functions."""
+        """Open the user's functions, then make the contexts."""
+        self._open_functions(context)
         parts = self._parts
         self.output = context.output
         states = WindowStates(parts.state)
@@ -37,11 +39,6 @@ class CountWindowOperator(Operator):
         self._results = WindowResults(
             context.output, parts.function, parts.contents.is_single, window_context, states, parts.state
         )
-        parts.open(context.runtime)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        self._parts.close()
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Count every record, add it to the open windows of its key, and fire the one that is full."""

@@ -15,10 +15,11 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.window_assigners import checked_timestamp
 from firesteel.contracts.windows import TimeWindow
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.detached import detached, detached_all
 from firesteel.runtime.operators.panes import PaneGrid, PaneStore
 from firesteel.runtime.operators.sliding_merge import SlidingMerge
+from firesteel.runtime.operators.window_base import WindowingOperator
 from firesteel.runtime.operators.window_contents import MISSING, Table, merged_key, merged_tables
 from firesteel.runtime.operators.window_conversion import PANES, from_general, from_panes
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
@@ -27,11 +28,11 @@ from firesteel.runtime.operators.window_parts import WindowParts
 _MANY_PANES = 4  # per window, from which on it pays to keep merged contents between windows
 
 
-class PaneWindowOperator(Operator):
+class PaneWindowOperator(WindowingOperator):
     """Tumbling and sliding windows, by event time or processing time."""
 
     def __init__(self, parts: WindowParts, grid: PaneGrid, shares_panes: bool) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._state = parts.state
         self._grid = grid
         self._is_event_time = parts.assigner.is_event_time()
@@ -40,7 +41,8 @@ class PaneWindowOperator(Operator):
         self._sliding: SlidingMerge | None = None
 
     def open(self, context: OperatorContext) -> None:
-        """Make the contexts, then open the user's functions."""
+        """Open the user's functions, make the contexts, take in what was restored."""
+        self._open_functions(context)
         parts = self._parts
         self._restore()
         self.output = context.output
@@ -52,7 +54,6 @@ class PaneWindowOperator(Operator):
         )
         self._late = LateRecords(context, parts.late_tag)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
-        parts.open(context.runtime)
 
     def _restore(self) -> None:
         """Take in what was restored, whichever operator has written it; then it is known whether panes are shared."""
@@ -73,10 +74,6 @@ class PaneWindowOperator(Operator):
         state.add_store(PANES, panes)
         if panes.is_shared and len(self._grid.panes_of(0)) >= _MANY_PANES:
             self._sliding = SlidingMerge(self._parts.contents, panes)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        self._parts.close()
 
     # Records ------------------------------------------------------------------------------------------
 

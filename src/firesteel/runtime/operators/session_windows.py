@@ -16,9 +16,10 @@ from firesteel.contracts.session_windows import gap_of
 from firesteel.contracts.window_assigners import checked_timestamp
 from firesteel.contracts.windows import TimeWindow
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.detached import detached
+from firesteel.runtime.operators.window_base import WindowingOperator
 from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_conversion import SESSIONS, from_general
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
@@ -77,11 +78,11 @@ def _encoded(sessions: list[Session]) -> list[tuple[int, int, Any, bool]]:
     return [(s.start, s.end, s.kept, s.has_fired) for s in sessions]
 
 
-class SessionWindowOperator(Operator):
+class SessionWindowOperator(WindowingOperator):
     """Sessions with a static or dynamic gap, by event time or processing time."""
 
     def __init__(self, parts: WindowParts) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._state = parts.state
         self._is_event_time = parts.assigner.is_event_time()
         self._lateness = parts.allowed_lateness
@@ -90,7 +91,8 @@ class SessionWindowOperator(Operator):
         self._clock = MIN_TIMESTAMP
 
     def open(self, context: OperatorContext) -> None:
-        """Make the contexts, then open the user's functions."""
+        """Open the user's functions, make the contexts, take in what was restored."""
+        self._open_functions(context)
         parts = self._parts
         self._store.rebuild()
         for key, window, kept, has_fired in from_general(self._state, self._is_event_time):
@@ -106,11 +108,6 @@ class SessionWindowOperator(Operator):
         )
         self._late = LateRecords(context, parts.late_tag)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
-        parts.open(context.runtime)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        self._parts.close()
 
     # Records ------------------------------------------------------------------------------------------
 

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
-from firesteel.common.errors import ProgramError
+from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
+from firesteel.contracts.triggers import wrong_result
 from firesteel.contracts.windows import TriggerResult
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.detached import detached
 from firesteel.runtime.operators.evicting import EvictedContents
 from firesteel.runtime.operators.merging_windows import MergingWindowSet
+from firesteel.runtime.operators.window_base import WindowingOperator
 from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_conversion import CONTENTS, MERGING, OpenWindow
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
@@ -33,11 +35,11 @@ from firesteel.runtime.operators.window_trigger import TriggerContext
 _CONTINUE = TriggerResult.CONTINUE
 
 
-class WindowOperator(Operator):
+class WindowOperator(WindowingOperator):
     """The general window operator."""
 
     def __init__(self, parts: WindowParts, restored: Callable[[], Iterable[OpenWindow]] = tuple) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._restored = restored  # windows that a faster operator has written
         self._state = parts.state
         self._is_event_time = parts.assigner.is_event_time()
@@ -47,7 +49,8 @@ class WindowOperator(Operator):
         self._fired_until = MIN_TIMESTAMP  # processing time
 
     def open(self, context: OperatorContext) -> None:
-        """Make the contexts, then open the user's functions."""
+        """Open the user's functions, make the contexts, take in what was restored."""
+        self._open_functions(context)
         parts, state = self._parts, self._state
         self.output = context.output
         self._states = WindowStates(state)
@@ -64,11 +67,6 @@ class WindowOperator(Operator):
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         for window in self._restored():
             self._take_in(window)
-        parts.open(context.runtime)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        self._parts.close()
 
     # Windows of other operators -----------------------------------------------------------------------
 
@@ -106,6 +104,8 @@ class WindowOperator(Operator):
     def _element(self, value: Any, timestamp: int | None) -> None:
         known = MIN_TIMESTAMP if timestamp is None else timestamp
         windows = self._parts.assigner.assign_windows(value, known, self._context)
+        if type(windows) is not list:
+            self._refuse_single(windows)
         key = self._state.current_key
         skipped = True
         for window in windows:
@@ -124,6 +124,15 @@ class WindowOperator(Operator):
         if skipped and self._is_event_time and known + self._parts.allowed_lateness <= self.current_watermark:
             self._late.add(value, timestamp)
 
+    def _refuse_single(self, windows: Any) -> None:
+        """What an assigner returned is no list: any other iterable will do as well."""
+        if not isinstance(windows, Iterable):
+            assigner = type(self._parts.assigner).__name__
+            raise ProgramError(
+                f"{assigner}.assign_windows() returned {short_repr(windows)}, expected a list of windows; return "
+                "[window] for a single one and [] for none"
+            )
+
     def _add(self, key: Any, window: Any, place: Any, value: Any, known: int, timestamp: int | None) -> None:
         table, entry = self._table, (key, place)
         if self._state.tracks:
@@ -137,12 +146,16 @@ class WindowOperator(Operator):
         context.turn_to(window)
         result = self._trigger.on_element(value, known, window, context)
         if result is not _CONTINUE:
-            self._obey(result, key, window, place, is_last=False)
+            self._obey(result, "on_element", key, window, place, is_last=False)
 
     # Firing and cleaning ------------------------------------------------------------------------------
 
-    def _obey(self, result: TriggerResult, key: Any, window: Any, place: Any, is_last: bool) -> None:
-        """Do what the trigger has decided; ``is_last`` when the window goes right after this."""
+    def _obey(
+        self, result: TriggerResult, method: str, key: Any, window: Any, place: Any, is_last: bool
+    ) -> None:
+        """Do what the trigger's ``method`` has decided; ``is_last`` when the window goes right after this."""
+        if type(result) is not TriggerResult:
+            raise wrong_result(self._trigger, method, result)
         entry = (key, place)
         if result.is_fire():
             kept = self._table.get(entry, MISSING)
@@ -284,7 +297,8 @@ class WindowOperator(Operator):
         call = self._trigger.on_event_time if is_event_time else self._trigger.on_processing_time
         result = call(time, window, context)
         if result is not _CONTINUE:
-            self._obey(result, key, window, place, is_last)
+            method = "on_event_time" if is_event_time else "on_processing_time"
+            self._obey(result, method, key, window, place, is_last)
         if is_last:
             self._clean(key, window, place)
 
