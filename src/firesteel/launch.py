@@ -32,6 +32,7 @@ from firesteel.jobmaster.progress import JobListener, ProgressDisplay
 from firesteel.jobmaster.registered_jobs import RegisteredJobs
 from firesteel.plan.executor import Executor
 from firesteel.plan.job_plan import JobPlan
+from firesteel.state.backends import backend_name
 
 ExecutorFactory = Callable[[Configuration], Executor]
 
@@ -76,6 +77,7 @@ def submit(graph: StreamGraph, configuration: Configuration, job_name: str) -> M
 
 def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
+    backend_name(configuration)  # refuses what is no backend before anything starts
     plan = compile_job(submission.graph, configuration, submission.job_name)
     plan = replace(plan, program_classes=collect_program_classes())
     executor = (submission.executor or _executor_factory(configuration))(configuration)

@@ -13,13 +13,14 @@ import click
 
 from firesteel.cli.program_command import OWN_ARGUMENTS, PROGRAM_ARGUMENTS
 from firesteel.common.options import PYTHON_CLIENT_EXECUTABLE
+from firesteel.datastream.given_options import configured_options
 
 __all__ = ["switch_interpreter"]
 
 
 def switch_interpreter(context: click.Context, options: Mapping[str, Any], is_there: bool) -> None:
     """Go on in the interpreter that the options name, unless that is this one (``is_there``: known to be)."""
-    wanted = options.get(PYTHON_CLIENT_EXECUTABLE.key)
+    wanted = options.get(PYTHON_CLIENT_EXECUTABLE.key) or configured_options().get(PYTHON_CLIENT_EXECUTABLE)
     if not wanted or is_there:
         return
     found = shutil.which(os.path.expanduser(wanted))

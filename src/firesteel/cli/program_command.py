@@ -29,7 +29,7 @@ from firesteel.common.options import (
     SAVEPOINT_PATH,
     SPARK_MASTER,
 )
-from firesteel.datastream.given_options import checked
+from firesteel.datastream.given_options import checked, configured_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -190,6 +190,7 @@ def options_of(
     options.update(_definition(text) for text in definitions)
     try:
         checked(Configuration.from_dict(options))
+        configured_options()  # so that a mistake in the configuration file shows before the program runs
     except InvalidOptionError as error:
         raise click.UsageError(str(error)) from error
     return options

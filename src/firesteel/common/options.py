@@ -182,7 +182,11 @@ CHECKPOINTING_TOLERABLE_FAILURES = _required(
     "Failed ones in a row before the job fails.",
 )
 CHECKPOINTING_NUM_RETAINED = _required(
-    "execution.checkpointing.num-retained", INTEGER, 1, "How many complete checkpoints are kept."
+    "execution.checkpointing.num-retained",
+    INTEGER,
+    1,
+    "How many complete checkpoints are kept.",
+    "state.checkpoints.num-retained",
 )
 CHECKPOINTING_RETENTION = _required(
     "execution.checkpointing.externalized-checkpoint-retention",
@@ -191,7 +195,10 @@ CHECKPOINTING_RETENTION = _required(
     "What happens to checkpoints when the job is cancelled.",
 )
 CHECKPOINTING_STORAGE = _optional(
-    "execution.checkpointing.storage", STRING, "jobmanager (memory) or filesystem; unset: by directory."
+    "execution.checkpointing.storage",
+    STRING,
+    "jobmanager (memory) or filesystem; unset: by directory.",
+    "state.checkpoint-storage",
 )
 CHECKPOINTING_DIR = _optional(
     "execution.checkpointing.dir", STRING, "Directory for checkpoints.", "state.checkpoints.dir"
@@ -245,6 +252,13 @@ CHECKPOINTING_FILE_MERGING = _required(
 CHECKPOINTING_SNAPSHOT_COMPRESSION = _required(
     "execution.checkpointing.snapshot-compression", BOOLEAN, False, "Whether full snapshots are compressed."
 )
+CHECKPOINTING_MEMORY_LIMIT = _required(
+    "firesteel.checkpoint.memory-limit",
+    INTEGER,
+    5 * 1024 * 1024,
+    "Most bytes of state that a subtask may send to the driver's memory, where checkpoints are kept without a "
+    "directory.",
+)
 SAVEPOINT_PATH = _optional(
     "execution.state-recovery.path",
     STRING,
@@ -257,6 +271,13 @@ SAVEPOINT_IGNORE_UNCLAIMED = _required(
     False,
     "Whether state of operators that no longer exist is dropped silently.",
     "execution.savepoint.ignore-unclaimed-state",
+)
+SAVEPOINT_CLAIM_MODE = _required(
+    "execution.state-recovery.claim-mode",
+    choice("NO_CLAIM", "CLAIM", "LEGACY"),
+    "NO_CLAIM",
+    "Whom the savepoint or checkpoint belongs to that a job starts from: always to you, so CLAIM is refused.",
+    "execution.savepoint-restore-mode",
 )
 STATE_BACKEND = _required(
     "state.backend.type",
@@ -282,8 +303,28 @@ STATE_MAX_DELTAS = _required(
     16,
     "How many incremental checkpoints may follow a full one.",
 )
+STATE_DISK_DIRS = _optional(
+    "state.backend.disk.dirs",
+    STRING,
+    "Local directories for state on disk, separated by commas; unset: io.tmp.dirs.",
+    "state.backend.rocksdb.localdir",
+)
 TMP_DIRS = _optional(
-    "io.tmp.dirs", STRING, "Local directories for state on disk, separated by commas; unset: the system's."
+    "io.tmp.dirs",
+    STRING,
+    "Local directories for what tasks put on disk, separated by commas; unset: the system's.",
+)
+LOCAL_RECOVERY = _required(
+    "execution.state-recovery.from-local",
+    BOOLEAN,
+    False,
+    "Whether tasks keep copies of keyed state on the disks of their machine and restart from them.",
+    "state.backend.local-recovery",
+)
+LOCAL_STATE_DIRS = _optional(
+    "taskmanager.state.local.root-dirs",
+    STRING,
+    "Local directories for these copies, separated by commas; unset: those of io.tmp.dirs.",
 )
 STATE_CHANGELOG = _optional(
     "state.changelog.enabled",
@@ -390,6 +431,11 @@ SPARK_MASTER = _required(
 )
 SPARK_SLOTS = _optional(
     "firesteel.spark.slots", INTEGER, "Slots of the embedded Spark; unset: as many as the job needs."
+)
+TASK_SLOTS = _optional(
+    "taskmanager.numberOfTaskSlots",
+    INTEGER,
+    "Slots of each executor of a Spark cluster, which are its cores; as spark.executor.cores, which wins.",
 )
 EXECUTOR = _optional(
     "firesteel.executor", STRING, "Another executor instead of Spark, as 'module:attribute'; used by tests."

@@ -7,6 +7,7 @@ from typing import Any
 
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
+from firesteel.common.errors import ProgramError, WrongArgumentError, short_repr
 from firesteel.common.time import Duration
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
@@ -38,12 +39,31 @@ class RestartStrategyConfiguration:
         return f"{type(self).__name__}({self.get_description()})"
 
 
-def _timedelta(value: object, name: str) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
+_NO_TIME = timedelta(0)
+
+
+def _timedelta(value: object, name: str, positive: bool = False) -> timedelta:
     if isinstance(value, int) and not isinstance(value, bool):
-        return timedelta(milliseconds=value)
-    raise TypeError(f"{name} must be milliseconds or a timedelta, got {value!r} ({type(value).__name__})")
+        value = timedelta(milliseconds=value)
+    if not isinstance(value, timedelta):
+        raise WrongArgumentError(
+            f"{name} must be milliseconds or a timedelta, got {short_repr(value)} ({type(value).__name__})"
+        )
+    if value < _NO_TIME:
+        raise ProgramError(f"{name} must not be negative, got {Duration.of_timedelta(value)}")
+    if positive and value == _NO_TIME:
+        raise ProgramError(f"{name} must be more than 0")
+    return value
+
+
+def _count(value: object, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WrongArgumentError(
+            f"{name} must be a whole number, got {short_repr(value)} ({type(value).__name__})"
+        )
+    if value < least:
+        raise ProgramError(f"{name} must be at least {least}, got {value}")
+    return value
 
 
 _duration = Duration.of_timedelta
@@ -78,7 +98,7 @@ class RestartStrategies:
         """So many times, always after the same time."""
 
         def __init__(self, restart_attempts: int, delay_between_attempts_interval: Delay) -> None:
-            self._attempts = restart_attempts
+            self._attempts = _count(restart_attempts, "restart_attempts", 0)
             self._delay = _timedelta(delay_between_attempts_interval, "delay_between_attempts_interval")
 
         def get_restart_attempts(self) -> int:
@@ -108,8 +128,8 @@ class RestartStrategies:
         def __init__(
             self, max_failure_rate: int, failure_interval: Delay, delay_between_attempts_interval: Delay
         ) -> None:
-            self._max_rate = max_failure_rate
-            self._interval = _timedelta(failure_interval, "failure_interval")
+            self._max_rate = _count(max_failure_rate, "max_failure_rate", 1)
+            self._interval = _timedelta(failure_interval, "failure_interval", positive=True)
             self._delay = _timedelta(delay_between_attempts_interval, "delay_between_attempts_interval")
 
         def get_max_failure_rate(self) -> int:
@@ -139,6 +159,71 @@ class RestartStrategies:
                 .set(options.FAILURE_RATE_DELAY, _duration(self._delay))
             )
 
+    class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
+        """Again and again, each time later, until the job has run long enough."""
+
+        def __init__(
+            self,
+            initial_backoff: Delay,
+            max_backoff: Delay,
+            backoff_multiplier: float,
+            reset_backoff_threshold: Delay,
+            jitter_factor: float,
+        ) -> None:
+            self._initial = _timedelta(initial_backoff, "initial_backoff", positive=True)
+            self._max = _timedelta(max_backoff, "max_backoff")
+            self._multiplier = float(backoff_multiplier)
+            self._reset = _timedelta(reset_backoff_threshold, "reset_backoff_threshold")
+            self._jitter = float(jitter_factor)
+            if self._max < self._initial:
+                raise ProgramError(
+                    f"max_backoff must be at least initial_backoff, got {_duration(self._max)} and "
+                    f"{_duration(self._initial)}"
+                )
+            if self._multiplier < 1:
+                raise ProgramError(f"backoff_multiplier must be at least 1, got {backoff_multiplier}")
+            if not 0 <= self._jitter <= 1:
+                raise ProgramError(f"jitter_factor must be between 0 and 1, got {jitter_factor}")
+
+        def get_initial_backoff(self) -> timedelta:
+            """Return the time before the first restart."""
+            return self._initial
+
+        def get_max_backoff(self) -> timedelta:
+            """Return the longest time before a restart."""
+            return self._max
+
+        def get_backoff_multiplier(self) -> float:
+            """Return how the time grows with each failure."""
+            return self._multiplier
+
+        def get_reset_backoff_threshold(self) -> timedelta:
+            """Return how long the job must run for the time to start small again."""
+            return self._reset
+
+        def get_jitter_factor(self) -> float:
+            """Return the random part of the time, as a fraction."""
+            return self._jitter
+
+        def get_description(self) -> str:
+            """Say what it does."""
+            return (
+                f"restart after {_duration(self._initial)} at first, {self._multiplier} times that after each "
+                f"failure, at most {_duration(self._max)}"
+            )
+
+        def to_configuration(self) -> Configuration:
+            """Return the options that choose it."""
+            return (
+                Configuration()
+                .set(options.RESTART_STRATEGY, "exponential-delay")
+                .set(options.EXPONENTIAL_INITIAL_BACKOFF, _duration(self._initial))
+                .set(options.EXPONENTIAL_MAX_BACKOFF, _duration(self._max))
+                .set(options.EXPONENTIAL_MULTIPLIER, self._multiplier)
+                .set(options.EXPONENTIAL_RESET, _duration(self._reset))
+                .set(options.EXPONENTIAL_JITTER, self._jitter)
+            )
+
     @staticmethod
     def no_restart() -> RestartStrategies.NoRestartStrategyConfiguration:
         """Never restart."""
@@ -165,4 +250,17 @@ class RestartStrategies:
         """Restart while failures per interval stay within the rate (milliseconds or timedeltas)."""
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval
+        )
+
+    @staticmethod
+    def exponential_delay_restart(
+        initial_backoff: Delay,
+        max_backoff: Delay,
+        backoff_multiplier: float,
+        reset_backoff_threshold: Delay,
+        jitter_factor: float,
+    ) -> RestartStrategies.ExponentialDelayRestartStrategyConfiguration:
+        """Restart always, later with each failure (milliseconds or timedeltas); not in PyFlink, named as in Java."""
+        return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(
+            initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor
         )

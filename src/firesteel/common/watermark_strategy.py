@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from firesteel.common.time import MIN_TIMESTAMP, Duration
+from firesteel.common.time import MIN_TIMESTAMP, AnyLength, Duration, millis_of
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -210,9 +210,9 @@ class WatermarkStrategy:
         return WatermarkStrategy(BoundedOutOfOrderness(0))
 
     @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+    def for_bounded_out_of_orderness(max_out_of_orderness: AnyLength) -> WatermarkStrategy:
         """Records may be late by up to the given time."""
-        bound = max_out_of_orderness.to_millis()
+        bound = millis_of(max_out_of_orderness)
         if bound < 0:
             raise ValueError(f"max_out_of_orderness must not be negative, got {max_out_of_orderness}")
         return WatermarkStrategy(BoundedOutOfOrderness(bound))
@@ -243,9 +243,9 @@ class WatermarkStrategy:
             object.__setattr__(self, "timestamp_assigner", timestamp_assigner)
         return replace(self, timestamp_assigner=timestamp_assigner)
 
-    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+    def with_idleness(self, idle_timeout: AnyLength) -> WatermarkStrategy:
         """Return the strategy that counts a stream without records for that long as idle."""
-        millis = idle_timeout.to_millis()
+        millis = millis_of(idle_timeout)
         if millis <= 0:
             raise ValueError(f"idle_timeout must be positive, got {idle_timeout}")
         return replace(self, idle_timeout=millis)
@@ -253,12 +253,21 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self,
         watermark_group: str,
-        max_allowed_watermark_drift: Duration,
-        update_interval: Duration | None = None,
+        max_allowed_watermark_drift: AnyLength,
+        update_interval: AnyLength | None = None,
     ) -> WatermarkStrategy:
         """Return the strategy that pauses sources too far ahead of the slowest in their group."""
-        interval = 1000 if update_interval is None else update_interval.to_millis()
-        alignment = WatermarkAlignment(watermark_group, max_allowed_watermark_drift.to_millis(), interval)
+        drift = millis_of(max_allowed_watermark_drift)
+        interval = 1000 if update_interval is None else millis_of(update_interval)
+        if not watermark_group:
+            raise ValueError("with_watermark_alignment() needs the name of a group, got an empty one")
+        if drift < 0:
+            raise ValueError(
+                f"max_allowed_watermark_drift must not be negative, got {max_allowed_watermark_drift}"
+            )
+        if interval <= 0:
+            raise ValueError(f"update_interval must be positive, got {update_interval}")
+        alignment = WatermarkAlignment(watermark_group, drift, interval)
         return replace(self, alignment=alignment)
 
     def create_generator(self) -> WatermarkGenerator:

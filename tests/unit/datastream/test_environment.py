@@ -385,6 +385,7 @@ def test_collect_refuses_bad_limits(env, limit):
     ("key", "value"),
     [
         ("execution.checkpointing.unaligned.enabled", "true"),
+        ("execution.state-recovery.claim-mode", "CLAIM"),
         ("python.profile.enabled", "true"),
         ("metrics.latency.interval", "1 s"),
     ],
@@ -428,6 +429,53 @@ def test_restart_strategies_and_backends_become_options(env):
     assert chosen.get(options.CHECKPOINTING_INCREMENTAL) is True
     env.set_state_backend(HashMapStateBackend())
     assert env.get_configuration().get(options.STATE_BACKEND) == "hashmap"
+
+
+def test_a_backend_says_where_its_files_are_and_wins_over_the_configuration():
+    env = get_execution_environment(
+        Configuration.from_dict(
+            {"state.backend.incremental": "true", "state.backend.rocksdb.localdir": "/elsewhere"}
+        )
+    )
+    assert env.get_configuration().get(options.STATE_DISK_DIRS) == "/elsewhere"
+    backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=False)
+    env.set_state_backend(backend)
+    backend.set_db_storage_paths("/fast", "file:///large/")
+    env.from_elements(1).print()
+    chosen = submitted(env).configuration
+    assert chosen.get(options.STATE_DISK_DIRS) == "/fast,/large"
+    assert chosen.get(options.CHECKPOINTING_INCREMENTAL) is False
+
+
+def test_a_backend_without_opinion_leaves_increments_to_the_configuration():
+    env = get_execution_environment(Configuration.from_dict({"state.backend.incremental": "true"}))
+    env.set_state_backend(EmbeddedRocksDBStateBackend())
+    assert env.get_configuration().get(options.CHECKPOINTING_INCREMENTAL) is True
+
+
+def test_an_unknown_backend_is_refused_before_the_job_starts(env):
+    env.configure(Configuration.from_dict({"state.backend": "redis"}))
+    env.from_elements(1).print()
+    with pytest.raises(
+        InvalidOptionError, match=r"'state.backend.type' is 'redis', expected hashmap or disk"
+    ):
+        env.execute()
+
+
+def test_older_names_of_options_are_understood():
+    env = get_execution_environment(
+        Configuration.from_dict(
+            {
+                "state.checkpoints.num-retained": "3",
+                "state.checkpoint-storage": "jobmanager",
+                "execution.savepoint-restore-mode": "NO_CLAIM",
+            }
+        )
+    )
+    chosen = env.get_configuration()
+    assert chosen.get(options.CHECKPOINTING_NUM_RETAINED) == 3
+    assert chosen.get(options.CHECKPOINTING_STORAGE) == "jobmanager"
+    assert chosen.get(options.SAVEPOINT_CLAIM_MODE) == "NO_CLAIM"
 
 
 def test_backends_and_restart_strategies_of_other_kinds_are_refused(env):

@@ -114,3 +114,10 @@ def test_importing_the_api_loads_neither_spark_nor_arrow_nor_pandas():
         "print({m.split('.')[0] for m in sys.modules} & {'pyspark', 'py4j', 'pyarrow', 'pandas', 'numpy'})"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_timer_service_can_also_be_imported_with_the_functions():
+    from firesteel.datastream.functions import TimerService
+    from firesteel.datastream.timerservice import TimerService as Same
+
+    assert TimerService is Same

@@ -104,3 +104,11 @@ def test_a_field_of_a_plain_value_is_refused():
 def test_an_unknown_name_is_refused():
     with pytest.raises(ProgramError, match=r"no field 'age' in \('a', 1\)"):
         RollingSum("age").reduce(("a", 1), ("a", 2))
+
+
+@pytest.mark.parametrize("record", [("a", 1), ["a", 1], Row("a", 1), Pair("a", 1)], ids=repr)
+@pytest.mark.parametrize("position", [2, -3])
+def test_a_position_behind_the_last_field_is_refused(record, position):
+    for aggregate in (RollingSum(position), RollingExtreme(position, True), RollingExtremeBy(position, True)):
+        with pytest.raises(ProgramError, match=rf"no field {position} in .*; it has fields 0 to 1"):
+            aggregate.reduce(record, record)

@@ -5,12 +5,16 @@ import pytest
 
 from firesteel.common.errors import FunctionNotSerializableError, ProgramError
 from firesteel.contracts.functions import (
+    BroadcastProcessFunction,
     CoMapFunction,
     FilterFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
 )
+from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.source import SourceFunction
 
 
 class Double(MapFunction):
@@ -148,3 +152,48 @@ def test_incomplete_function_class_cannot_be_made():
 
     with pytest.raises(TypeError, match="map2"):
         OnlyOne()
+
+
+def test_keyed_function_on_a_stream_without_keys_is_refused_with_the_remedy(numbers):
+    class Keyed(KeyedCoProcessFunction):
+        def process_element1(self, value, ctx):
+            yield value
+
+        process_element2 = process_element1
+
+    with pytest.raises(TypeError, match=r"got class KeyedProcess at .*; call key_by\(\) first"):
+        numbers.process(KeyedProcess())
+    with pytest.raises(TypeError, match=r"got class Keyed at .*; call key_by\(\) on both streams first"):
+        numbers.connect(numbers).process(Keyed())
+
+
+def test_broadcast_function_without_a_broadcast_stream_is_refused_with_the_remedy(numbers):
+    class Rules(BroadcastProcessFunction):
+        def process_element(self, value, ctx):
+            yield value
+
+        process_broadcast_element = process_element
+
+    with pytest.raises(TypeError, match=r"; connect\(\) it with a stream that broadcast\(descriptor\) gave"):
+        numbers.connect(numbers.broadcast()).process(Rules())
+
+
+def test_java_functions_are_refused_with_the_remedy():
+    with pytest.raises(NotImplementedError, match=r"'org.example.Source'.*subclass SourceFunction.*run\(\)"):
+        SourceFunction("org.example.Source")
+    with pytest.raises(NotImplementedError, match=r"'org.example.Sink'.*subclass SinkFunction.*invoke\(\)"):
+        SinkFunction(sink_func="org.example.Sink")
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "reduce", "window", "count_window", "interval_join", "map_with_state"]
+)
+def test_methods_of_keyed_streams_say_that_a_key_is_missing(numbers, name):
+    with pytest.raises(AttributeError, match=rf"a DataStream has no {name}\(\): .*call key_by\(\) first"):
+        getattr(numbers, name)
+
+
+def test_other_missing_attributes_are_reported_as_ever(numbers):
+    assert not hasattr(numbers, "summ")
+    with pytest.raises(AttributeError, match="'DataStream' object has no attribute 'summ'"):
+        numbers.summ()

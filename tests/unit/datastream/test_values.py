@@ -2,7 +2,7 @@
 
 import pytest
 
-from firesteel.common import Duration
+from firesteel.common import Configuration, Duration
 from firesteel.common.errors import ProgramError
 from firesteel.datastream import (
     CheckpointConfig,
@@ -10,9 +10,12 @@ from firesteel.datastream import (
     EmbeddedRocksDBStateBackend,
     ExternalizedCheckpointRetention,
     FileSystemCheckpointStorage,
+    FsStateBackend,
     JobManagerCheckpointStorage,
     MemorySize,
+    MemoryStateBackend,
     PredefinedOptions,
+    RocksDBStateBackend,
     SlotSharingGroup,
 )
 
@@ -167,3 +170,78 @@ def test_slot_sharing_group_with_resources():
 def test_slot_sharing_group_refuses_half_a_specification(build):
     with pytest.raises(ProgramError, match="slot sharing group 'name'"):
         build(SlotSharingGroup.builder("name"))
+
+
+@pytest.mark.parametrize(
+    ("setter", "bad", "expected"),
+    [
+        ("set_checkpoint_interval", "1 s", "milliseconds"),
+        ("set_checkpoint_interval", 1000.5, "milliseconds"),
+        ("set_checkpoint_timeout", None, "milliseconds"),
+        ("set_min_pause_between_checkpoints", "1 s", "milliseconds"),
+        ("set_max_concurrent_checkpoints", True, "a whole number"),
+        ("set_tolerable_checkpoint_failure_number", "3", "a whole number"),
+        ("set_checkpointing_mode", "EXACTLY_ONCE", "a CheckpointingMode"),
+        (
+            "set_externalized_checkpoint_retention",
+            "RETAIN_ON_CANCELLATION",
+            "an ExternalizedCheckpointRetention",
+        ),
+        ("set_aligned_checkpoint_timeout", 1000, "a Duration"),
+        ("set_checkpoint_storage", "/checkpoints", "a FileSystemCheckpointStorage"),
+    ],
+)
+def test_checkpoint_config_says_what_it_needs(setter, bad, expected):
+    with pytest.raises(TypeError, match=rf"{setter}\(\) needs {expected}"):
+        getattr(CheckpointConfig(), setter)(bad)
+
+
+def test_a_string_as_storage_is_pointed_to_the_other_setter():
+    with pytest.raises(TypeError, match=r"use set_checkpoint_storage_dir\(\) for a directory"):
+        CheckpointConfig().set_checkpoint_storage("/checkpoints")
+
+
+def test_storage_shows_what_options_say():
+    configuration = Configuration.from_dict({"execution.checkpointing.dir": "/checkpoints"})
+    storage = CheckpointConfig(configuration).get_checkpoint_storage()
+    assert isinstance(storage, FileSystemCheckpointStorage)
+    assert storage.get_checkpoint_path() == "/checkpoints"
+
+
+def test_backends_of_flink_1_are_a_backend_and_a_storage():
+    memory = MemoryStateBackend(max_state_size=1000)
+    assert (memory.get_max_state_size(), memory.is_using_asynchronous_snapshots()) == (1000, True)
+    assert memory.to_configuration().to_dict() == {
+        "state.backend.type": "hashmap",
+        "execution.checkpointing.storage": "jobmanager",
+        "firesteel.checkpoint.memory-limit": "1000",
+    }
+    files = FsStateBackend("file:///checkpoints/", "/savepoints")
+    assert (files.get_checkpoint_path(), files.get_savepoint_path()) == ("file:///checkpoints", "/savepoints")
+    assert (files.get_min_file_size_threshold(), files.get_write_buffer_size()) == (20480, 20480)
+    assert files.to_configuration().to_dict() == {
+        "state.backend.type": "hashmap",
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": "file:///checkpoints",
+        "execution.checkpointing.savepoint-dir": "/savepoints",
+    }
+    disk = RocksDBStateBackend("/checkpoints", enable_incremental_checkpointing=True)
+    disk.set_db_storage_paths("/fast")
+    assert disk.is_incremental_checkpoints_enabled()
+    assert disk.to_configuration().to_dict() == {
+        "state.backend.type": "rocksdb",
+        "execution.checkpointing.incremental": "true",
+        "state.backend.disk.dirs": "/fast",
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": "/checkpoints",
+    }
+    given = RocksDBStateBackend(checkpoint_stream_backend=files)
+    assert given.get_checkpoint_backend() is files
+    assert given.to_configuration().get_string("execution.checkpointing.dir", "") == "file:///checkpoints"
+
+
+def test_backends_of_flink_1_say_what_they_need():
+    with pytest.raises(ProgramError, match="needs a directory"):
+        FsStateBackend()
+    with pytest.raises(ProgramError, match="needs checkpoint_data_uri or checkpoint_stream_backend"):
+        RocksDBStateBackend()
