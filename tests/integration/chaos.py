@@ -4,6 +4,10 @@
 
 Python workers, the daemons they come from, executors, and in the long form the driver get ``kill -9``. A driver that
 was killed is started again with ``--resume``. Afterwards the output must be that of a run without failures.
+
+The job goes on until it is told to end, so it does not matter how long a restart takes on a busy machine. After most
+kills the next one waits for new output, or a slow machine would never get anywhere; some come in the middle of the
+restart. Only a job that shows nothing new for a long time has failed.
 """
 
 from __future__ import annotations
@@ -23,58 +27,61 @@ from pathlib import Path
 
 import recovery_job
 from cluster import Cluster, standalone_cluster
-from support import PROGRAMS, Driver, Process, start_driver
+from support import PROGRAMS, Driver, start_driver, until_stuck
 
 PER_SECOND = 1000.0
-#: The job may take so much longer than its records, because restarts take time, too.
-_PATIENCE_SECONDS = 120.0
+EVERYTHING = ("worker", "worker", "daemon", "executor", "driver")
+
+#: So long nothing new may be shown: starting a driver takes half a minute when ten others want the processor.
+_STILL_SECONDS = 120.0
+#: How many of the kills are followed by another one before the job runs again.
+_KILLS_WHILE_RESTARTING = 0.25
 
 
 @dataclass
 class Chaos:
-    """One run: a job for so many seconds of records, and what is done to it."""
+    """One run: what is killed, and for how long; every kind of victim is killed at least once."""
 
     cluster: Cluster
     directory: Path
     seconds: float
     victims: tuple[str, ...] = ("worker", "daemon", "executor")
-    pause: tuple[float, float] = (1.5, 4.0)
+    pause: tuple[float, float] = (0.0, 3.0)
     seed: int = 0
     killed: Counter[str] = field(default_factory=Counter)
+    records: int = 0
     _drivers: int = 0
-    _shown: int = 0
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)
+        self._shown = recovery_job.ShownCount(self.output)
 
     @property
     def output(self) -> Path:
         return self.directory / "output"
 
-    @property
-    def count(self) -> int:
-        """The records that go in."""
-        return int(self.seconds * PER_SECOND)
-
     def run(self, say: Callable[[str], None] = lambda text: None) -> None:
-        """Start the job, kill until it has ended, compare the output."""
-        draw = random.Random(self.seed)
-        driver = self._start()
-        deadline = time.monotonic() + 3 * self.seconds + _PATIENCE_SECONDS
+        """Start the job, kill for so long, have it end, compare the output."""
+        self._driver = self._start()
         try:
-            while driver.popen.poll() is None:
-                assert time.monotonic() < deadline, f"not over in time; {driver.stderr()[-2000:]}"
-                time.sleep(draw.uniform(*self.pause) if self._is_in_the_middle() else 0.1)
-                if not self._is_in_the_middle():
-                    continue
-                kind = draw.choice(self.victims)
-                if kind == "driver":
-                    driver = self._replace(driver)
-                elif not self._kill_one_of(kind, draw):
-                    continue
+            self._await_output()
+            deadline = time.monotonic() + self.seconds
+            missing = self._draw.sample(self.victims, len(self.victims))
+            while missing or time.monotonic() < deadline:
+                kind = missing.pop() if missing else self._draw.choice(self.victims)
+                self._kill(kind)
                 self.killed[kind] += 1
-                say(f"killed {kind}; {self._shown:,} of {self.count:,} records are there")
-            assert driver.popen.returncode == 0, driver.stderr()[-4000:]
+                say(f"killed {kind}; {self._shown():,} records are there")
+                if self._draw.random() >= _KILLS_WHILE_RESTARTING:
+                    self._await_output()
+                time.sleep(self._draw.uniform(*self.pause))  # the moment of the next one is random
+            self._await_output()
+            recovery_job.tell_to_end(self.output)
+            self._until(lambda: self._driver.popen.poll() is not None, "the job is over")
+            assert self._driver.popen.returncode == 0, self._driver.stderr()[-4000:]
         finally:
-            driver.kill_family()
-        recovery_job.check(self.output, self.count)
+            self._driver.kill_family()
+        self.records = recovery_job.check(self.output)
 
     def _start(self) -> Driver:
         self._drivers += 1
@@ -85,43 +92,56 @@ class Chaos:
         }
         definitions = [word for key, value in options.items() for word in ("-D", f"{key}={value}")]
         run = ["-m", "firesteel.cli.main", "run", "--resume", "-m", self.cluster.url, "-p", "2", *definitions]
-        program = [str(PROGRAMS / "recovering.py"), str(self.output), str(self.count), str(PER_SECOND)]
+        program = [str(PROGRAMS / "recovering.py"), str(self.output), str(PER_SECOND)]
         return start_driver(self.directory / f"driver-{self._drivers}", [*run, *program])
 
-    def _replace(self, driver: Driver) -> Driver:
-        """Kill the driver and start another at once: what is left of the first must do no harm."""
-        os.kill(driver.popen.pid, signal.SIGKILL)
-        driver.popen.wait(10)
-        return self._start()
+    def _await_output(self) -> None:
+        """Wait for more than there is now: an attempt runs, and a checkpoint of it is complete."""
+        before = self._shown()
 
-    def _is_in_the_middle(self) -> bool:
-        """Whether a checkpoint is complete, and the end not so near that killing would miss it."""
-        self._shown = len(recovery_job.shown(self.output))
-        return 0 < self._shown < 0.8 * self.count
+        def is_more() -> bool:
+            assert self._driver.popen.poll() is None, f"the driver has ended; {self._driver.stderr()[-4000:]}"
+            return self._shown() > before
 
-    def _kill_one_of(self, kind: str, draw: random.Random) -> bool:
-        victims = self._processes(kind)
-        if not victims:
+        self._until(is_more, "new output")
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        try:
+            until_stuck(condition, self._shown, _STILL_SECONDS, what)
+        except AssertionError as stuck:
+            raise AssertionError(f"{stuck}; killed {self.killed}; {self._driver.stderr()[-4000:]}") from None
+
+    def _kill(self, kind: str) -> None:
+        if kind == "driver":
+            os.kill(self._driver.popen.pid, signal.SIGKILL)
+            self._driver.popen.wait(10)
+            self._driver = self._start()  # at once: what is left of the first must do no harm
+        else:
+            self._until(lambda: self._kill_one_of(kind), f"there is one of the kind {kind} to kill")
+
+    def _kill_one_of(self, kind: str) -> bool:
+        if not (victims := self._processes(kind)):
             return False
         try:
-            os.kill(draw.choice(victims).pid, signal.SIGKILL)
+            os.kill(self._draw.choice(victims), signal.SIGKILL)
         except ProcessLookupError:
             return False
         return True
 
-    def _processes(self, kind: str) -> list[Process]:
+    def _processes(self, kind: str) -> list[int]:
         if kind == "executor":
-            return self.cluster.executors()
+            return [process.pid for process in self.cluster.executors()]
         pythons = {process.pid: process for process in self.cluster.python_workers()}
-        is_worker = kind == "worker"  # a fork of a daemon, which has the same command line
-        return [process for process in pythons.values() if (process.parent in pythons) is is_worker]
+        if kind == "worker":  # one that runs a task: others wait for work, and nobody would miss them
+            return [task.pid for task in recovery_job.task_processes(self.output) if task.pid in pythons]
+        return [process.pid for process in pythons.values() if process.parent not in pythons]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long records come in (default 5)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long it goes on killing (default 5)")
     parser.add_argument("--seed", type=int, default=None, help="what victims and moments are drawn from")
     arguments = parser.parse_args()
     seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
@@ -129,16 +149,10 @@ def main() -> int:
     print(f"seed {seed}, everything is below {directory}", flush=True)
     began = time.monotonic()
     with standalone_cluster(directory / "cluster", uuid.uuid4().hex) as cluster:
-        chaos = Chaos(
-            cluster,
-            directory,
-            60 * arguments.minutes,
-            ("worker", "worker", "daemon", "executor", "driver"),
-            seed=seed,
-        )
+        chaos = Chaos(cluster, directory, 60 * arguments.minutes, EVERYTHING, seed=seed)
         chaos.run(lambda text: print(f"{time.monotonic() - began:6.1f} s: {text}", flush=True))
     deaths = ", ".join(f"{number} {kind}s" for kind, number in sorted(chaos.killed.items()))
-    print(f"exactly once held for {chaos.count:,} records; killed: {deaths or 'nothing'}")
+    print(f"exactly once held for {chaos.records:,} records; killed: {deaths}")
     return 0
 
 

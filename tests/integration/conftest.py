@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ for _place in (str(HERE.parent.parent), str(HERE)):
     if _place not in sys.path:
         sys.path.insert(0, _place)
 
+from cluster import Cluster, standalone_cluster  # noqa: E402
 from support import Driver, start_driver  # noqa: E402
 
 from firesteel.common import Configuration  # noqa: E402
@@ -55,6 +57,13 @@ def environment(spark: None) -> SparkEnvironment:
 def env(environment: SparkEnvironment) -> StreamExecutionEnvironment:
     """An environment of parallelism 2."""
     return environment()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone cluster with two workers, for all tests that want one: they leave no application behind."""
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), uuid.uuid4().hex) as running:
+        yield running
 
 
 @pytest.fixture

@@ -35,6 +35,24 @@ def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> 
         time.sleep(0.02)
 
 
+def until_stuck(condition: Callable[[], T], progress: Callable[[], object], still: float, what: str) -> T:
+    """Wait until the condition is true, however long that takes, as long as progress is made.
+
+    ``progress`` is anything that changes when there is some; ``still`` is how long it may stay the same.
+    """
+    reached, since = progress(), time.monotonic()
+    while True:
+        value = condition()
+        if value:
+            return value
+        now = progress()
+        if now != reached:
+            reached, since = now, time.monotonic()
+        if time.monotonic() - since > still:
+            raise AssertionError(f"no progress for {still} s, and still not: {what}; stuck at {reached}")
+        time.sleep(0.05)
+
+
 def settled(read: Callable[[], int], still: float = 3.0, seconds: float = 60.0) -> int:
     """Wait until a number has not changed for so long, and return it."""
     value, since = read(), time.monotonic()

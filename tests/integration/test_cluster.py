@@ -1,4 +1,4 @@
-"""The same on a standalone Spark cluster with two workers, which a fixture starts from the installed PySpark."""
+"""The same on a standalone Spark cluster with two workers, which starts from the installed PySpark."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import os
 import pickle
 import signal
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, standalone_cluster
+from cluster import Cluster
 from same_results import PROGRAMS
 from support import PROGRAMS as PROGRAM_FILES
 from support import Driver, start_driver, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone_cluster(tmp_path_factory.mktemp("cluster"), uuid.uuid4().hex) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +77,7 @@ def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster:
     assert "TaskLostError: lost task" in run.stdout()
     run.wait(30)
     assert run.stderr() == ""
-    until(lambda: not run.family(), 15, "the driver's processes are gone")
+    until(lambda: not run.family(), 30, "the driver's processes are gone")
     until(
-        lambda: not cluster.executors() and not cluster.python_workers(), 15, "the job's processes are gone"
+        lambda: not cluster.executors() and not cluster.python_workers(), 30, "the job's processes are gone"
     )

@@ -269,16 +269,6 @@ def test_failing_jobs_show_one_traceback_and_no_noise(driver: Callable[..., Driv
     assert [noise for noise in NOISE if noise in text] == [], text
 
 
-def test_healthy_program_prints_nothing_but_its_output(driver: Callable[..., Driver], tmp_path: Path) -> None:
-    job = tmp_path / "job.py"
-    job.write_text(
-        PROGRAM.format(body="env.from_collection([1]).print().set_parallelism(1)\nenv.execute()\n")
-    )
-    run = driver(str(job))
-    assert run.wait() == 0
-    assert (run.stdout(), run.stderr()) == ("1\n", "")
-
-
 OWN_SESSION = """
 import sys
 from pyspark.sql import SparkSession

@@ -228,6 +228,8 @@ PROGRAMS: dict[str, Program] = {
     "J21 updating counts": own_input("updating_counts", "READINGS"),
     "J22 class": own_input("temperature_changes", "READINGS"),
     "J22 function": own_input("temperature_changes", "READINGS", "build_with_state"),
+    "J23 hot readings": of_readings("hot_readings"),
+    "J23 per sensor": of_readings("hot_readings", "build_per_sensor"),
     "J24 thresholds": current_thresholds,
     "J25 forgetting": own_input("forgetting_sensors", "READINGS"),
     "J34 adults": lambda example, env: example("adults").build(env).map(str),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support import PROGRAMS, Driver
+from support import PROGRAMS, Driver, start_driver
 
 pytestmark = pytest.mark.spark
 
@@ -31,17 +31,35 @@ EXPECTED = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def run_of_all(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    programs = [str(PROGRAMS / program) for program in EXPECTED]
+    run = start_driver(tmp_path_factory.mktemp("all"), [str(PROGRAMS / "run_many.py"), *programs])
+    try:
+        assert run.wait(240) == 0, run.stderr()
+    finally:
+        run.kill_family()
+    return run
+
+
+def part(text: str, program: str) -> list[str]:
+    """The lines of one program in the output of all."""
+    lines = text.splitlines()
+    begin = lines.index(f"begin {PROGRAMS / program}")
+    end = next(n for n, line in enumerate(lines) if n > begin and line.startswith("end "))
+    assert lines[end] == "end 0", text
+    return lines[begin + 1 : end]
+
+
 @pytest.mark.parametrize("program", EXPECTED)
-def test_pyflink_program_runs_unchanged(program: str, driver: Callable[..., Driver]) -> None:
-    check(driver("-m", "firesteel.cli.main", "run", "--pyflink", str(PROGRAMS / program)), program)
+def test_pyflink_program_runs_unchanged(program: str, run_of_all: Driver) -> None:
+    assert sorted(part(run_of_all.stdout(), program)) == sorted(EXPECTED[program])
+    assert part(run_of_all.stderr(), program) == []
 
 
 def test_alias_module_runs_a_pyflink_program_without_the_command(driver: Callable[..., Driver]) -> None:
     program = "pyflink_word_count.py"
-    check(driver("-m", "firesteel.pyflink_alias", str(PROGRAMS / program)), program)
-
-
-def check(run: Driver, program: str) -> None:
+    run = driver("-m", "firesteel.pyflink_alias", str(PROGRAMS / program))
     assert run.wait() == 0, run.stderr()
     assert sorted(run.stdout().splitlines()) == sorted(EXPECTED[program])
     assert run.stderr() == ""

@@ -159,7 +159,7 @@ def test_directories_of_the_workers_can_be_imported_from(
         assert sorted(results) == ["one", "two"]
 
 
-def test_modules_beside_the_script_can_be_imported_in_tasks(
+def test_modules_beside_the_script_can_be_imported_in_tasks_and_only_output_is_printed(
     driver: Callable[..., Driver], tmp_path: Path
 ) -> None:
     (tmp_path / "beside.py").write_text("def shout(text):\n    return text.upper() + '!'\n")

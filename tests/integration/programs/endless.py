@@ -1,4 +1,7 @@
-"""A job without end, in two stages; says when it runs, where its tasks are, and how it ended."""
+"""A job without end, in two stages; says when it runs, where its tasks are, and how it ended.
+
+For every --again a small job runs afterwards, and between them the job without end once more.
+"""
 
 import os
 import sys
@@ -28,8 +31,7 @@ class Announce(MapFunction):
         return value
 
 
-def main(options):
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+def run_endless(env, options):
     numbers = env.from_data_gen(lambda n: n, None, RateLimiterStrategy.per_second(5000))
     numbers.key_by(lambda n: n % 10).map(Announce("--hang" in options)).add_sink(DiscardingSink())
     client = env.execute_async("endless")
@@ -43,9 +45,16 @@ def main(options):
         client.wait()
     except JobExecutionError as error:
         print(f"over after {time.monotonic() - began:.1f} s: {type(error).__name__}: {error}", flush=True)
-    if "--again" in options:
+
+
+def main(options):
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    run_endless(env, options)
+    for number in range(options.count("--again")):
         results = env.from_collection([1, 2, 3]).rebalance().map(lambda x: x * 2).execute_and_collect()
-        print("again:", sorted(results), flush=True)
+        print(f"again {number}:", sorted(results), flush=True)
+        if number + 1 < options.count("--again"):
+            run_endless(env, options)
 
 
 main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """The job of recovery_job.py as a program, for drivers that are killed and started again.
 
-usage: recovering.py OUTPUT COUNT PER_SECOND; options come from the command line of `firesteel run`
+usage: recovering.py OUTPUT PER_SECOND; options come from the command line of `firesteel run`
 """
 
 import sys
@@ -12,8 +12,8 @@ import recovery_job
 
 from firesteel.datastream import StreamExecutionEnvironment
 
-output, count, per_second = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+output, per_second = Path(sys.argv[1]), float(sys.argv[2])
 env = StreamExecutionEnvironment.get_execution_environment()
 env.add_python_file(recovery_job.__file__)  # executors of a cluster do not have it
-recovery_job.build(env, output, count, per_second)
+recovery_job.build(env, output, per_second)
 env.execute("recovering")
