@@ -1,14 +1,18 @@
 """Session windows with their default trigger: the fast way to do what `window.WindowOperator` does.
 
-Each key has a short list of sessions, most have one. A record that continues a session changes its end and its
-contents, and nothing else: the session's timer stays where it is and moves on when it comes up too early.
+Each key has a list of sessions in order of time. Most have one; a stream that runs ahead of its watermarks leaves many,
+and a record that comes in order belongs to the last one or begins the next. A record that continues a session changes
+its end and its contents, and nothing else: the session's timer stays where it is and moves on when it comes up too
+early.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, cast
 
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
@@ -26,6 +30,8 @@ from firesteel.runtime.operators.window_output import LateRecords, WindowContext
 from firesteel.runtime.operators.window_parts import WindowParts
 from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
+
+_START, _END = attrgetter("start"), attrgetter("end")
 
 
 class Session:
@@ -62,8 +68,22 @@ class SessionStore:
 
     def open(self, session: Session, time: int) -> None:
         """Take a session in, to be looked at when its time comes."""
-        self.by_key.setdefault(session.key, []).append(session)
+        sessions = self.by_key.setdefault(session.key, [])
+        if sessions and sessions[-1].start > session.start:
+            insort(sessions, session, key=_START)
+        else:
+            sessions.append(session)
         self.timers.add(time, session)
+
+    def touched(self, key: Any, start: int, end: int) -> list[Session]:
+        """The sessions of a key that overlap or touch a stretch of time, in order."""
+        sessions = self.by_key.get(key)
+        if sessions is None or sessions[-1].end < start:
+            return []
+        first = past = bisect_left(sessions, start, key=_END)
+        while past < len(sessions) and sessions[past].start <= end:
+            past += 1
+        return sessions[first:past]
 
     def remove(self, session: Session) -> None:
         """The session is over, or part of another one."""
@@ -139,8 +159,8 @@ class SessionWindowOperator(WindowingOperator):
             key = key_of(value)
             end = timestamp + gap_of(value)
             sessions = get(key)
-            if sessions is not None and len(sessions) == 1:
-                session = sessions[0]
+            if sessions is not None:
+                session = sessions[-1]  # all others end before it begins
                 if session.start <= timestamp <= session.end and not session.has_fired:
                     session.kept = add(session.kept, value)
                     if end > session.end:
@@ -150,8 +170,7 @@ class SessionWindowOperator(WindowingOperator):
 
     def _add(self, key: Any, value: Any, start: int, end: int) -> None:
         """Any record: it may begin a session, continue one, unite several, or be late."""
-        sessions = self._store.by_key.get(key, ())
-        touched = [s for s in sessions if s.start <= end and s.end >= start]
+        touched = self._store.touched(key, start, end)
         if not touched:
             self._begin(key, value, start, end)
             return
