@@ -63,8 +63,12 @@ class _AliasFinder:
         if package != _ALIAS:
             return None
         own_name = f"{_PACKAGE}.{rest}" if rest else _PACKAGE
-        if importlib.util.find_spec(own_name) is None:
-            reason = _MISSING.get(rest.partition(".")[0], _UNKNOWN)
+        reason = _MISSING.get(rest.partition(".")[0], _UNKNOWN)
+        try:
+            is_there = importlib.util.find_spec(own_name) is not None
+        except ModuleNotFoundError as error:  # Firesteel itself has words for some
+            is_there, reason = False, getattr(error, "reason", reason)
+        if not is_there:
             raise ModuleNotFoundError(f"no module named {fullname!r}: {reason}", name=fullname)
         return ModuleSpec(fullname, _AliasLoader(own_name))  # type: ignore[arg-type]
 

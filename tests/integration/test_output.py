@@ -1,21 +1,30 @@
-"""What tasks print, log, count and collect reaches the program that started the job."""
+"""What tasks print, log, count and collect reaches the program that started the job, and timers ring in time."""
 
 from __future__ import annotations
 
 import logging
+import statistics
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
 from support import settled, until
 
-from firesteel.common import JobStatus
+from firesteel.common import JobStatus, WatermarkStrategy
 from firesteel.common.errors import JobCancelledError
 from firesteel.connectors.rate_limit import RateLimiterStrategy
-from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext, StreamExecutionEnvironment
+from firesteel.datastream import (
+    DiscardingSink,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
 from firesteel.datastream.functions import IntCounter, LongMaximum
+from firesteel.testing import Emit, Pause, ScriptedSource
 
 pytestmark = pytest.mark.spark
 
@@ -220,3 +229,28 @@ def test_stopped_job_finishes_with_everything_processed(env: StreamExecutionEnvi
         > 1000
     )
     assert client.get_job_status().result() is JobStatus.FINISHED
+
+
+# Timers -------------------------------------------------------------------------------------------------
+
+
+class Lateness(KeyedProcessFunction):
+    """Sets timers for the next seconds and says by how many milliseconds each of them was late."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        timers = ctx.timer_service()
+        now = timers.current_processing_time()
+        for number in range(1, 31):
+            timers.register_processing_time_timer(now + 70 * number)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[float]:
+        yield time.time() * 1000 - timestamp
+
+
+def test_timers_of_a_stream_without_records_ring_in_time(environment: SparkEnvironment) -> None:
+    script = ScriptedSource([Emit(["only one"]), Pause(3.0)])
+    stream = environment(1).from_source(script, WatermarkStrategy.no_watermarks(), "Idle")
+    late = list(stream.key_by(lambda word: word).process(Lateness()).execute_and_collect())
+    assert len(late) == 30
+    assert min(late) >= 0, "a timer must not ring before its time"
+    assert statistics.median(late) < 10  # not all of them: other programs may have the processor for a while

@@ -2,12 +2,14 @@ import importlib
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import firesteel
 import firesteel.datastream
 from firesteel import pyflink_alias
+from firesteel.datastream import missing_modules
 
 
 @pytest.fixture
@@ -60,6 +62,44 @@ def test_other_modules_are_missed_by_name(alias):
         ModuleNotFoundError, match=r"no module named 'pyflink.nothing': Firesteel does not have it"
     ):
         importlib.import_module("pyflink.nothing")
+
+
+@pytest.mark.parametrize("package", ["firesteel", "pyflink"])
+@pytest.mark.parametrize(
+    ("module", "instead"),
+    [
+        (
+            "datastream.connectors.kafka",
+            "no connector for Kafka yet; sources and sinks can be written in Python",
+        ),
+        ("datastream.connectors.jdbc", "no connector for databases yet"),
+        ("datastream.connectors.hybrid_source", "union\\(\\) joins streams of several sources"),
+        ("datastream.formats.csv", "no format for CSV yet; read lines with"),
+        ("datastream.formats.json", "call json.loads"),
+    ],
+)
+def test_missing_connectors_and_formats_are_missed_with_a_sentence(alias, package, module, instead):
+    name = f"{package}.{module}"
+    with pytest.raises(ModuleNotFoundError, match=f"no module named '{name}': .*{instead}") as caught:
+        importlib.import_module(name)
+    assert caught.value.name == name
+
+
+def test_missing_connectors_imported_from_their_package_are_missed_in_the_same_way(alias):
+    with pytest.raises(ModuleNotFoundError, match="no connector for Kafka yet"):
+        from pyflink.datastream.connectors import FlinkKafkaConsumer  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Kafkaesque'"):
+        from firesteel.datastream.connectors import Kafkaesque  # noqa: F401
+    assert not hasattr(firesteel.datastream.connectors, "Kafkaesque")
+
+
+def test_what_is_missed_with_a_sentence_is_not_there():
+    for package, missing in (
+        ("connectors", missing_modules.CONNECTORS),
+        ("formats", missing_modules.FORMATS),
+    ):
+        here = Path(importlib.import_module(f"firesteel.datastream.{package}").__file__).parent
+        assert not [name for name in missing if (here / f"{name}.py").exists()], "its entry must go"
 
 
 def test_other_packages_are_not_touched(alias):

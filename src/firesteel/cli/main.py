@@ -7,6 +7,7 @@ import click
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
 from firesteel.cli.info import info
+from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
 from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
@@ -19,6 +20,7 @@ def main() -> None:
     """Apache Flink's DataStream model in Python, executed by Apache Spark."""
 
 
+main.add_command(init)
 main.add_command(run)
 main.add_command(info)
 main.add_command(list_jobs)

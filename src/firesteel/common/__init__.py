@@ -20,6 +20,7 @@ from firesteel.common.serialization import (
     DeserializationSchema,
     Encoder,
     SerializationSchema,
+    SimpleStringEncoder,
     SimpleStringSchema,
 )
 from firesteel.common.serializer import TypeSerializer
@@ -59,6 +60,7 @@ __all__ = [
     "Row",
     "RowKind",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
     "Time",
     "TimestampAssigner",

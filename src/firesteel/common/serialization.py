@@ -20,6 +20,7 @@ __all__ = [
     "RowDataBulkWriterFactory",
     "RowFieldExtractorSchema",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
 ]
 
@@ -129,18 +130,22 @@ class Encoder(abc.ABC):
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
         """Return an encoder that writes what Java's toString prints, one record a line."""
-        return _SimpleStringEncoder(charset_name, str)
+        return SimpleStringEncoder(charset_name)
 
 
-class _SimpleStringEncoder(Encoder):
-    def __init__(self, charset: str, to_text: Callable[[Any], str]) -> None:
-        self._charset = codecs.lookup(charset).name
+class SimpleStringEncoder(Encoder):
+    """What `Encoder.simple_string_encoder` gives, under the name that Flink 1.12 had for it."""
+
+    def __init__(self, charset_name: str = "UTF-8", to_text: Callable[[Any], str] = str) -> None:
+        self._charset = codecs.lookup(charset_name).name
         self._to_text = to_text
 
     def bind(self, type_info: TypeInformation | None) -> Encoder:
-        return _SimpleStringEncoder(self._charset, java_formatter(type_info))
+        """Return the encoder for a stream of the declared type."""
+        return SimpleStringEncoder(self._charset, java_formatter(type_info))
 
     def encode(self, element: Any, stream: BinaryIO) -> None:
+        """Write one line."""
         stream.write(f"{self._to_text(element)}\n".encode(self._charset))
 
 

@@ -7,7 +7,7 @@ from firesteel.compiler.chaining import build_chains
 from firesteel.compiler.linearize import edge_plans, place_stages, stages_of, vertex_plans
 from firesteel.compiler.settings import read_settings
 from firesteel.compiler.steps import resolve_steps
-from firesteel.compiler.validate import check_graph, check_steps, choose_mode
+from firesteel.compiler.validate import check_graph, check_selections, check_steps, choose_mode
 from firesteel.graph.stream_graph import StreamGraph
 from firesteel.plan.job_plan import JobPlan
 
@@ -21,6 +21,7 @@ def compile_job(graph: StreamGraph, configuration: Configuration, job_name: str)
     # 1. Reject what means nothing.
     check_graph(graph, settings)
     mode = choose_mode(graph, settings)
+    check_selections(graph, mode, configuration)
     # 2. Decide what the program left open, and reject what does not fit together.
     steps = resolve_steps(graph, settings)
     check_steps(steps)

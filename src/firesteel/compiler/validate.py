@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError
+from firesteel.common.options import CHECKPOINTING_INTERVAL
 from firesteel.compiler.settings import CompilerSettings
 from firesteel.compiler.steps import Step
 from firesteel.graph.names import is_sink, is_source, step_of
@@ -13,7 +15,7 @@ from firesteel.graph.parallelism import source_limit
 from firesteel.graph.stream_graph import Edge, Node, StreamGraph
 from firesteel.plan.exchange import Broadcast, Forward, KeyGroups
 from firesteel.plan.key_groups import UPPER_BOUND
-from firesteel.plan.operator_specs import RuntimeMode, SourceSpec
+from firesteel.plan.operator_specs import RuntimeMode, SourceSpec, TwoInputTransformSpec
 from firesteel.plan.shipped import Shipped
 
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
@@ -177,3 +179,21 @@ def choose_mode(graph: StreamGraph, settings: CompilerSettings) -> RuntimeMode:
     if settings.runtime_mode == "STREAMING" or endless:
         return RuntimeMode.STREAMING
     return RuntimeMode.BATCH
+
+
+def check_selections(graph: StreamGraph, mode: RuntimeMode, configuration: Configuration) -> None:
+    """Reject operators that choose their inputs in a job with checkpoints.
+
+    A barrier could come on the input that is not read while the operator waits for records behind the barrier on
+    the other one.
+    """
+    interval = configuration.get(CHECKPOINTING_INTERVAL)
+    if mode is RuntimeMode.BATCH or interval is None or interval.to_millis() <= 0:
+        return
+    for node in graph:
+        if isinstance(node.spec, TwoInputTransformSpec) and node.spec.selects:
+            raise ProgramError(
+                f"{step_of(node)} is InputSelectable, which does not go together with checkpoints: what waits on the "
+                "input that is not selected would be in no checkpoint; switch checkpoints off "
+                f"('{CHECKPOINTING_INTERVAL.key}'), or read both inputs and keep in state what has to wait"
+            )

@@ -17,6 +17,7 @@ from typing import Any
 
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.functions import Function
+from firesteel.contracts.java_classes import refuse_java_class
 from firesteel.contracts.state import OperatorStateStore
 
 
@@ -37,6 +38,11 @@ class SinkFunction(Function):
         @abstractmethod
         def current_watermark(self) -> int:
             """Event time up to which the input is complete."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> SinkFunction:
+        """Refuse the name of a Java class, which PyFlink takes."""
+        refuse_java_class(cls, SinkFunction, "invoke", (*args, *kwargs.values()))
+        return super().__new__(cls)
 
     @abstractmethod
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:

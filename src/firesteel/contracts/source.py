@@ -25,6 +25,7 @@ from typing import Any
 
 from firesteel.common.watermark_strategy import Watermark
 from firesteel.contracts.functions import Function
+from firesteel.contracts.java_classes import refuse_java_class
 
 
 class Boundedness(enum.Enum):
@@ -118,7 +119,8 @@ class SourceReader(ABC):
     def stop(self) -> None:
         """No more records are wanted: end as if the input had ended (poll answers ``ended`` soon).
 
-        Checkpoints may still come: what was not read stays part of them.
+        Checkpoints may still come: what was not read stays part of them. A reader without this method is not polled
+        any more.
         """
 
     def close(self) -> None:
@@ -290,6 +292,11 @@ class SourceFunction(Function):
             """
 
     bounded = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> SourceFunction:
+        """Refuse the name of a Java class, which PyFlink takes."""
+        refuse_java_class(cls, SourceFunction, "run", (*args, *kwargs.values()))
+        return super().__new__(cls)
 
     @abstractmethod
     def run(self, ctx: SourceFunction.SourceContext) -> None:

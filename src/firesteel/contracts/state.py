@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from firesteel.common.errors import ProgramError, describe_function
+from firesteel.common.errors import ProgramError, WrongArgumentError, describe_function, short_repr
+from firesteel.common.serialized_type import SerializedTypeInfo
+from firesteel.common.serializer import TypeSerializer
 from firesteel.common.typeinfo import TypeInformation, Types
 from firesteel.contracts.functions import AggregateFunction, ReduceFunction
 from firesteel.contracts.state_ttl import StateTtlConfig
@@ -195,14 +197,18 @@ class OperatorStateStore(ABC):
 # Descriptors ----------------------------------------------------------------------------------------
 
 
+#: What descriptors take: a type, or what writes values of the type into checkpoints and reads them back.
+AnyType = TypeInformation | TypeSerializer[Any]
+
+
 class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
     """Name and type of a state; states of one operator are told apart by name."""
 
-    def __init__(self, name: str, type_info: TypeInformation) -> None:
+    def __init__(self, name: str, type_info: AnyType) -> None:
         if not name:
             raise ProgramError(f"a state needs a name: {type(self).__name__}('count', ...)")
         self.name = name
-        self.type_info = type_info
+        self.type_info = _declared(type(self), name, type_info)
         self._ttl_config: StateTtlConfig | None = None
         self._version = 0
         self._migrate: Callable[[Any, int], Any] | None = None
@@ -261,25 +267,25 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
 class ValueStateDescriptor(StateDescriptor):
     """Describes a `ValueState`."""
 
-    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, value_type_info: AnyType) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
     """Describes a `ListState`."""
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
-        super().__init__(name, Types.LIST(elem_type_info))
-        self.element_type_info = elem_type_info
+    def __init__(self, name: str, elem_type_info: AnyType) -> None:
+        self.element_type_info = _declared(type(self), name, elem_type_info)
+        super().__init__(name, Types.LIST(self.element_type_info))
 
 
 class MapStateDescriptor(StateDescriptor):
     """Describes a `MapState` or a `BroadcastState`."""
 
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        super().__init__(name, Types.MAP(key_type_info, value_type_info))
-        self.key_type_info = key_type_info
-        self.value_type_info = value_type_info
+    def __init__(self, name: str, key_type_info: AnyType, value_type_info: AnyType) -> None:
+        self.key_type_info = _declared(type(self), name, key_type_info)
+        self.value_type_info = _declared(type(self), name, value_type_info)
+        super().__init__(name, Types.MAP(self.key_type_info, self.value_type_info))
 
 
 class _CallableReduce(ReduceFunction):
@@ -298,7 +304,7 @@ class ReducingStateDescriptor(StateDescriptor):
         self,
         name: str,
         reduce_function: ReduceFunction | Callable[[Any, Any], Any],
-        type_info: TypeInformation,
+        type_info: AnyType,
     ) -> None:
         super().__init__(name, type_info)
         if not isinstance(reduce_function, ReduceFunction):
@@ -315,7 +321,7 @@ class ReducingStateDescriptor(StateDescriptor):
 class AggregatingStateDescriptor(StateDescriptor):
     """Describes an `AggregatingState`."""
 
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: AnyType) -> None:
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
             raise _wrong_function(self, "an AggregateFunction", agg_function)
@@ -328,6 +334,18 @@ class AggregatingStateDescriptor(StateDescriptor):
 
 class _WrongStateFunctionError(ProgramError, TypeError):
     """A descriptor was given something that is not the function it needs."""
+
+
+def _declared(kind: type[StateDescriptor], name: str, type_info: AnyType) -> TypeInformation:
+    """The type of a state, if it is one; None says nothing about the values."""
+    if type_info is None or isinstance(type_info, TypeInformation):
+        return type_info
+    if isinstance(type_info, TypeSerializer):
+        return SerializedTypeInfo(type_info)
+    raise WrongArgumentError(
+        f"{kind.__name__}({name!r}) needs types such as Types.STRING(), or a TypeSerializer, got "
+        f"{short_repr(type_info)} ({type(type_info).__name__}); Types.PICKLED_BYTE_ARRAY() stands for any object"
+    )
 
 
 def _wrong_function(descriptor: StateDescriptor, expected: str, got: object) -> _WrongStateFunctionError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from firesteel.common.errors import ProgramError
-from firesteel.common.time import Duration, Time
+from firesteel.common.time import AnyLength, Duration, Time, millis_of
 
 __all__ = ["StateTtlConfig"]
 
@@ -122,11 +122,15 @@ class _CleanupStrategies:
         return _RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
 
 
+def _time(length: AnyLength) -> Time:
+    return length if isinstance(length, Time) else Time.milliseconds(millis_of(length))
+
+
 class _Builder:
     """Builds a `StateTtlConfig` step by step."""
 
-    def __init__(self, ttl: Time) -> None:
-        self._ttl = ttl
+    def __init__(self, ttl: AnyLength) -> None:
+        self._ttl = _time(ttl)
         self._update_type = _UpdateType.OnCreateAndWrite
         self._state_visibility = _StateVisibility.NeverReturnExpired
         self._ttl_time_characteristic = _TtlTimeCharacteristic.ProcessingTime
@@ -196,9 +200,9 @@ class _Builder:
         self._is_cleanup_in_background = False
         return self
 
-    def set_ttl(self, ttl: Time) -> _Builder:
+    def set_ttl(self, ttl: AnyLength) -> _Builder:
         """Say how long values live."""
-        self._ttl = ttl
+        self._ttl = _time(ttl)
         return self
 
     def build(self) -> StateTtlConfig:
@@ -243,7 +247,7 @@ class StateTtlConfig:
         self._cleanup_strategies = cleanup_strategies
 
     @staticmethod
-    def new_builder(ttl: Time) -> _Builder:
+    def new_builder(ttl: AnyLength) -> _Builder:
         """A builder for values that live as long as ``ttl``."""
         return _Builder(ttl)
 

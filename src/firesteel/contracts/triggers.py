@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
 
-from firesteel.common.errors import ProgramError
-from firesteel.common.time import AnyLength, millis_of
+from firesteel.common.errors import ProgramError, short_repr
+from firesteel.common.time import MAX_TIMESTAMP, AnyLength, millis_of
 from firesteel.common.typeinfo import TypeInformation, Types
 from firesteel.contracts.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
 from firesteel.contracts.windows import TimeWindow, Trigger, TriggerResult
@@ -152,8 +152,16 @@ class _ContinuousTrigger(_PatientTrigger):
     def _arm(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> int:
         """The time to fire after ``time``, which is at most the window's last."""
         following = min(time + self.interval, window.max_timestamp())
+        if window.max_timestamp() == MAX_TIMESTAMP and self._is_at_end(ctx):
+            following = (
+                MAX_TIMESTAMP  # between the end of input and that of a global window lie 10 ** 18 intervals
+            )
         self._next_fire(ctx).add(following)
         return following
+
+    def _is_at_end(self, ctx: Trigger.TriggerContext) -> bool:
+        """Whether the input has ended, so that all intervals are over at once."""
+        return False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
@@ -166,6 +174,9 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
     def of(interval: AnyLength) -> ContinuousEventTimeTrigger:
         """Fire every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(millis_of(interval))
+
+    def _is_at_end(self, ctx: Trigger.TriggerContext) -> bool:
+        return ctx.get_current_watermark() == MAX_TIMESTAMP
 
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
@@ -310,15 +321,23 @@ class PurgingTrigger(Trigger[Any, Any]):
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
-        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+        result = self.nested_trigger.on_element(element, timestamp, window, ctx)
+        return self._purging(result, "on_element")
 
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
-        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+        result = self.nested_trigger.on_processing_time(time, window, ctx)
+        return self._purging(result, "on_processing_time")
 
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
-        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+        result = self.nested_trigger.on_event_time(time, window, ctx)
+        return self._purging(result, "on_event_time")
+
+    def _purging(self, result: TriggerResult, method: str) -> TriggerResult:
+        if result is _CONTINUE:
+            return result
+        return _FIRE_AND_PURGE if _of(self.nested_trigger, method, result).is_fire() else result
 
     def can_merge(self) -> bool:
         """Whether the other trigger can."""
@@ -336,8 +355,19 @@ class PurgingTrigger(Trigger[Any, Any]):
         return f"PurgingTrigger({self.nested_trigger!r})"
 
 
-def _purging(result: TriggerResult) -> TriggerResult:
-    return _FIRE_AND_PURGE if result.is_fire() else result
+def wrong_result(trigger: Trigger[Any, Any], method: str, got: object) -> ProgramError:
+    """The error for a trigger whose ``method`` has returned something else than a decision."""
+    return ProgramError(
+        f"{type(trigger).__name__}.{method}() returned {short_repr(got)}, expected a TriggerResult; return "
+        "TriggerResult.CONTINUE when nothing is to be done"
+    )
+
+
+def _of(trigger: Trigger[Any, Any], method: str, result: TriggerResult) -> TriggerResult:
+    """What a nested trigger has decided, if it has."""
+    if type(result) is not TriggerResult:
+        raise wrong_result(trigger, method, result)
+    return result
 
 
 # Not in PyFlink -------------------------------------------------------------------------------------
@@ -437,7 +467,7 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
     ) -> TriggerResult:
         """Fire with the other trigger, otherwise see to it that the time-out is running."""
         result = self._nested.on_element(element, timestamp, window, ctx)
-        if result.is_fire():
+        if _of(self._nested, "on_element", result).is_fire():
             self.clear(window, ctx)
             return result
         state = cast("ValueState[int]", ctx.get_partitioned_state(self._state_desc))
@@ -452,11 +482,13 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
 
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Fire."""
-        return self._timed_out(self._nested.on_processing_time(time, window, ctx), window, ctx)
+        result = self._nested.on_processing_time(time, window, ctx)
+        return self._timed_out(_of(self._nested, "on_processing_time", result), window, ctx)
 
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Fire."""
-        return self._timed_out(self._nested.on_event_time(time, window, ctx), window, ctx)
+        result = self._nested.on_event_time(time, window, ctx)
+        return self._timed_out(_of(self._nested, "on_event_time", result), window, ctx)
 
     def _timed_out(self, result: TriggerResult, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         if self._clears:

@@ -65,8 +65,11 @@ from firesteel.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from firesteel.datastream.state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
+    FsStateBackend,
     HashMapStateBackend,
+    MemoryStateBackend,
     PredefinedOptions,
+    RocksDBStateBackend,
     StateBackend,
 )
 from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -116,6 +119,7 @@ __all__ = [
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
+    "FsStateBackend",
     "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
@@ -127,6 +131,7 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MemorySize",
+    "MemoryStateBackend",
     "MergingWindowAssigner",
     "OutputSelector",
     "OutputTag",
@@ -137,6 +142,7 @@ __all__ = [
     "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
+    "RocksDBStateBackend",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SinkFunction",

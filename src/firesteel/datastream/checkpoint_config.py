@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError
@@ -13,6 +15,7 @@ from firesteel.datastream.checkpoint_storage import (
 )
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from firesteel.datastream.user_functions import wrong_argument
 
 __all__ = ["CheckpointConfig"]
 
@@ -47,6 +50,8 @@ class CheckpointConfig:
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """Choose what a checkpoint guarantees."""
+        if not isinstance(checkpointing_mode, CheckpointingMode):
+            raise wrong_argument("set_checkpointing_mode()", "a CheckpointingMode", checkpointing_mode)
         self._options.set(options.CHECKPOINTING_MODE, checkpointing_mode.name)
         return self
 
@@ -57,6 +62,7 @@ class CheckpointConfig:
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """Set the milliseconds between checkpoints; at least 10."""
+        _check_number("set_checkpoint_interval()", "milliseconds", checkpoint_interval)
         if checkpoint_interval < 10:
             raise ProgramError(f"the checkpoint interval must be at least 10 ms, got {checkpoint_interval}")
         self._options.set(options.CHECKPOINTING_INTERVAL, Duration.of_millis(checkpoint_interval))
@@ -68,6 +74,7 @@ class CheckpointConfig:
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
         """Set the milliseconds after which a checkpoint is given up; at least 10."""
+        _check_number("set_checkpoint_timeout()", "milliseconds", checkpoint_timeout)
         if checkpoint_timeout < 10:
             raise ProgramError(f"the checkpoint timeout must be at least 10 ms, got {checkpoint_timeout}")
         self._options.set(options.CHECKPOINTING_TIMEOUT, Duration.of_millis(checkpoint_timeout))
@@ -79,6 +86,7 @@ class CheckpointConfig:
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
         """Set the least pause; not negative."""
+        _check_number("set_min_pause_between_checkpoints()", "milliseconds", min_pause_between_checkpoints)
         if min_pause_between_checkpoints < 0:
             raise ProgramError(f"the pause must not be negative, got {min_pause_between_checkpoints}")
         self._options.set(options.CHECKPOINTING_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
@@ -90,6 +98,7 @@ class CheckpointConfig:
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Set how many checkpoints may be under way at once; at least 1."""
+        _check_number("set_max_concurrent_checkpoints()", "a whole number", max_concurrent_checkpoints)
         if max_concurrent_checkpoints < 1:
             raise ProgramError(
                 f"at least 1 checkpoint must be allowed at once, got {max_concurrent_checkpoints}"
@@ -115,6 +124,9 @@ class CheckpointConfig:
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
         """Set how many failures in a row are tolerated; not negative."""
+        _check_number(
+            "set_tolerable_checkpoint_failure_number()", "a whole number", tolerable_checkpoint_failure_number
+        )
         if tolerable_checkpoint_failure_number < 0:
             raise ProgramError(
                 f"tolerable failures must not be negative, got {tolerable_checkpoint_failure_number}"
@@ -126,6 +138,12 @@ class CheckpointConfig:
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
         """Choose what becomes of checkpoints when the job is cancelled."""
+        if not isinstance(retention_mode, ExternalizedCheckpointRetention):
+            raise wrong_argument(
+                "set_externalized_checkpoint_retention()",
+                "an ExternalizedCheckpointRetention",
+                retention_mode,
+            )
         self._options.set(options.CHECKPOINTING_RETENTION, retention_mode.name)
         return self
 
@@ -153,6 +171,8 @@ class CheckpointConfig:
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Set how long barriers wait before they overtake."""
+        if not isinstance(alignment_timeout, Duration):
+            raise wrong_argument("set_aligned_checkpoint_timeout()", "a Duration", alignment_timeout)
         self._options.set(options.CHECKPOINTING_ALIGNED_TIMEOUT, alignment_timeout)
         return self
 
@@ -179,6 +199,16 @@ class CheckpointConfig:
 
     # Names of Flink 1.x -----------------------------------------------------------------------------
 
+    def set_prefer_checkpoint_for_recovery(
+        self, prefer_checkpoint_for_recovery: bool = True
+    ) -> CheckpointConfig:
+        """Warn that there is no such choice any more, as in Flink since 1.14."""
+        warnings.warn(
+            "set_prefer_checkpoint_for_recovery() has no effect: this choice is not the program's any more",
+            stacklevel=2,
+        )
+        return self
+
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
         """Choose where checkpoints are kept."""
         if isinstance(storage, FileSystemCheckpointStorage):
@@ -186,8 +216,15 @@ class CheckpointConfig:
             self._options.set(options.CHECKPOINTING_DIR, storage.get_checkpoint_path())
         elif isinstance(storage, JobManagerCheckpointStorage):
             self._options.set(options.CHECKPOINTING_STORAGE, "jobmanager")
+            self._options.set(options.CHECKPOINTING_MEMORY_LIMIT, storage.get_max_state_size())
         else:
-            raise ProgramError(f"checkpoints can be kept in memory or in a directory, got {storage!r}")
+            remedy = "use set_checkpoint_storage_dir() for a directory" if isinstance(storage, str) else ""
+            raise wrong_argument(
+                "set_checkpoint_storage()",
+                "a FileSystemCheckpointStorage or a JobManagerCheckpointStorage",
+                storage,
+                remedy,
+            )
         self._storage = storage
         return self
 
@@ -196,7 +233,10 @@ class CheckpointConfig:
         return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Where checkpoints are kept, None when it was not set here."""
+        """Where checkpoints are kept; None when nobody has said."""
+        if self._storage is None:
+            directory = self._options.get(options.CHECKPOINTING_DIR)
+            return FileSystemCheckpointStorage(directory) if directory else None
         return self._storage
 
     def enable_externalized_checkpoints(
@@ -214,6 +254,11 @@ class CheckpointConfig:
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
         """Older name of `get_externalized_checkpoint_retention`."""
         return self.get_externalized_checkpoint_retention()
+
+
+def _check_number(setter: str, expected: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_argument(setter, expected, value)
 
 
 #: Name of Flink 1.x.

@@ -16,16 +16,18 @@ from firesteel.contracts.functions import (
     KeyedCoProcessFunction,
 )
 from firesteel.contracts.state import MapStateDescriptor
+from firesteel.contracts.stream_operators import InputSelectable, TwoInputStreamOperator
 from firesteel.datastream.key_selectors import KeyLike
 from firesteel.datastream.keyed_stream import KeyedStream
 from firesteel.datastream.stream import DataStream, Origin, declared_type
-from firesteel.datastream.user_functions import ship_function
+from firesteel.datastream.user_functions import ship_function, ship_operator
 from firesteel.plan.operator_specs import (
     BroadcastProcessSpec,
     CoFlatMapSpec,
     CoMapSpec,
     CoProcessSpec,
     OperatorSpec,
+    TwoInputTransformSpec,
 )
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
@@ -72,6 +74,19 @@ class ConnectedStreams:
             kinds = (KeyedCoProcessFunction, CoProcessFunction)
             used_by, name = "process() of keyed connected streams", "Keyed Co-Process"
         return self._add(name, CoProcessSpec(ship_function(func, used_by, *kinds)), output_type)
+
+    def transform(
+        self, operator_name: str, operator: TwoInputStreamOperator, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """What an operator of one's own makes of both streams; when keyed it has state and timers per key.
+
+        As in Java, and not in PyFlink; see `firesteel.datastream.operators`. One that is also `InputSelectable`
+        chooses which stream is read next.
+        """
+        used_by = "transform() of connected streams"
+        shipped = ship_operator(operator_name, operator, used_by, TwoInputStreamOperator)
+        spec = TwoInputTransformSpec(shipped, selects=isinstance(operator, InputSelectable))
+        return self._add(operator_name, spec, output_type)
 
     def _is_keyed_stream(self) -> bool:
         return isinstance(self.stream1, KeyedStream) or isinstance(self.stream2, KeyedStream)

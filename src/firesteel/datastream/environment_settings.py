@@ -16,7 +16,7 @@ from firesteel.common.time import Duration
 from firesteel.datastream.checkpoint_config import CheckpointConfig
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.execution_mode import RuntimeExecutionMode
-from firesteel.datastream.given_options import checked, client_options
+from firesteel.datastream.given_options import checked, client_options, configured_options
 from firesteel.datastream.operator_settings import check_parallelism
 from firesteel.datastream.slot_sharing_group import SlotSharingGroup
 from firesteel.datastream.state_backend import CustomStateBackend, StateBackend
@@ -40,7 +40,7 @@ class EnvironmentSettings:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._client = client_options()
-        self._configuration = Configuration()
+        self._configuration = configured_options()
         if configuration is not None:
             self._configuration.add_all(checked(configuration))
         self._configuration.add_all(self._client)
@@ -285,6 +285,13 @@ class EnvironmentSettings:
     def get_state_backend(self) -> StateBackend | None:
         """What `set_state_backend` was told."""
         return self._state_backend
+
+    def _backend_options(self, configuration: Configuration) -> Configuration:
+        """What the backend object says by now, unless another backend was chosen after it."""
+        backend = self._state_backend
+        said = Configuration() if backend is None else backend.to_configuration()
+        is_chosen = said.get(options.STATE_BACKEND) == configuration.get(options.STATE_BACKEND)
+        return said if is_chosen else Configuration()
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Choose when a failed job starts again."""

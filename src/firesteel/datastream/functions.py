@@ -53,6 +53,7 @@ from firesteel.contracts.functions import (
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.contracts.sink import DiscardingSink, SinkFunction
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
+from firesteel.contracts.timers import TimerService
 from firesteel.contracts.two_phase_commit import TwoPhaseCommitSinkFunction
 from firesteel.contracts.write_ahead import (
     CheckpointCommitter,
@@ -115,6 +116,7 @@ __all__ = [
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "TimerService",
     "TwoPhaseCommitSinkFunction",
     "WindowFunction",
 ]

@@ -1,7 +1,7 @@
 """Options that come from outside the program, checked before anything is built on them.
 
-A call such as ``env.set_parallelism`` wins over what the client asks for (``firesteel run -p``), and
-that wins over the configuration the program was given.
+A call such as ``env.set_parallelism`` wins over what the client asks for (``firesteel run -p``), that wins over
+the configuration the program was given, and that over the configuration file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError, short_repr
+from firesteel.datastream.configuration_file import configuration_file, read_options
 
-__all__ = ["CLIENT_VARIABLE", "checked", "client_options"]
+__all__ = ["CLIENT_VARIABLE", "checked", "client_options", "configured_options"]
 
 #: Environment variable through which a client hands options to a program, as a JSON object.
 CLIENT_VARIABLE = "FIRESTEEL_CONFIG"
@@ -34,6 +35,18 @@ def client_options() -> Configuration:
             f"{CLIENT_VARIABLE} must hold a JSON object of options, got {short_repr(text)}"
         )
     return checked(Configuration.from_dict(found))
+
+
+def configured_options() -> Configuration:
+    """What the configuration file says; nothing when there is none."""
+    path = configuration_file()
+    if path is None:
+        return Configuration()
+    found = read_options(path)
+    try:
+        return checked(found)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"{path}: {error}") from error
 
 
 def checked(configuration: Configuration) -> Configuration:

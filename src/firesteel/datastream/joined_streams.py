@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from firesteel.common.errors import ProgramError
 from firesteel.common.typeinfo import TypeInformation
+from firesteel.contracts.checkpointing import Wrapping
 from firesteel.contracts.functions import Function, RuntimeContext, WindowFunction
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction
 from firesteel.datastream.key_selectors import KeyLike, key_of
@@ -139,7 +140,7 @@ class _KeyOfEither:
         return self._selectors[tagged[0]](tagged[1])
 
 
-class _PairWindow(WindowFunction[Any, Any, Any, Any]):
+class _PairWindow(WindowFunction[Any, Any, Any, Any], Wrapping):
     """Splits what a window holds into its two sides; opens and closes the user's function."""
 
     method = "join"
@@ -149,6 +150,10 @@ class _PairWindow(WindowFunction[Any, Any, Any, Any]):
         self._call = getattr(function, self.method) if isinstance(function, Function) else function
         if not callable(self._call):
             raise ProgramError(f"apply() needs a function of both sides, got {function!r}")
+
+    @property
+    def wrapped(self) -> Any:
+        return self._function
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if isinstance(self._function, Function):

@@ -13,7 +13,7 @@ from firesteel.common.typeinfo import ListTypeInfo, MapTypeInfo, TupleTypeInfo, 
 from firesteel.contracts.functions import KeySelector
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.datastream.fields import getter, resolve
-from firesteel.datastream.user_functions import check_callable, wrong_argument
+from firesteel.datastream.user_functions import check_callable, refuse_checkpointed, wrong_argument
 from firesteel.plan.shipped import Shipped
 
 __all__ = ["Key", "KeyLike", "key_of"]
@@ -69,6 +69,7 @@ def _part(part: KeyLike, record_type: TypeInformation | None, used_by: str) -> _
     if not callable(part) and not isinstance(part, KeySelector):
         raise wrong_argument(used_by, _EXPECTED, part)
     check_callable(part, used_by, KeySelector)
+    refuse_checkpointed(part, used_by, "a key must be the same whenever and wherever it is asked for")
     return _Part(part, None, None, False)
 
 

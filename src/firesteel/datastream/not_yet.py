@@ -20,6 +20,10 @@ def refuse_unsupported_options(configuration: Configuration) -> None:
     """Refuse options that ask for features that are not there yet."""
     if configuration.get(options.CHECKPOINTING_UNALIGNED):
         raise not_yet(f"option '{options.CHECKPOINTING_UNALIGNED.key}'", "barriers that overtake records are")
+    if configuration.get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM":
+        raise not_yet(
+            f"option '{options.SAVEPOINT_CLAIM_MODE.key}'", "jobs that own what they start from are"
+        )
     if configuration.get(options.PYTHON_PROFILE):
         raise not_yet(f"option '{options.PYTHON_PROFILE.key}'", "profiling is")
     if configuration.get(options.LATENCY_INTERVAL).to_millis() > 0:

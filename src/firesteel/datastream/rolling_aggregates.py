@@ -146,6 +146,10 @@ def _field_of(value: Any, field: int | str) -> Any:
     """The field as records like ``value`` know it; None when such a value has no fields."""
     if isinstance(value, (tuple, list, Row)):
         if isinstance(field, int):
+            if not -len(value) <= field < len(value):
+                raise ProgramError(
+                    f"no field {field} in {short_repr(value)}; it has fields 0 to {len(value) - 1}"
+                )
             return field
         names = getattr(value, "_fields", None)
         if names and field in names:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from firesteel.contracts.checkpointing import Wrapping
 from firesteel.contracts.functions import Function, ProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
@@ -65,7 +66,7 @@ def _tag(names: tuple[str, ...]) -> str:
     return ",".join(names)
 
 
-class _Split(ProcessFunction):
+class _Split(ProcessFunction, Wrapping):
     """Sends each record to the side outputs of the selections that it belongs to."""
 
     def __init__(self, selector: Shipped, selections: tuple[tuple[str, ...], ...]) -> None:
@@ -74,9 +75,16 @@ class _Split(ProcessFunction):
         self._selector: Any = None
         self._select: Callable[[Any], Any] | None = None
 
+    @property
+    def wrapped(self) -> Any:
+        """The selector, unpacked when it is first needed."""
+        if self._selector is None:
+            self._selector = self._shipped.load()
+        return self._selector
+
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Unpack the selector."""
-        self._selector = self._select = self._shipped.load()
+        """Open the selector."""
+        self._select = self.wrapped
         if isinstance(self._selector, OutputSelector):
             self._selector.open(runtime_context)
             self._select = self._selector.select

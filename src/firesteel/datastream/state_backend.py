@@ -8,12 +8,16 @@ from enum import Enum
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, short_repr
+from firesteel.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
 
 __all__ = [
     "CustomStateBackend",
     "EmbeddedRocksDBStateBackend",
+    "FsStateBackend",
     "HashMapStateBackend",
+    "MemoryStateBackend",
     "PredefinedOptions",
+    "RocksDBStateBackend",
     "StateBackend",
 ]
 
@@ -58,7 +62,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
                 "enable_incremental_checkpointing must be True, False or None, "
                 f"got {short_repr(enable_incremental_checkpointing)}"
             )
-        self._incremental = bool(enable_incremental_checkpointing)
+        self._incremental = enable_incremental_checkpointing
         self._paths: list[str] | None = None
         self._predefined_options = PredefinedOptions.DEFAULT
         self._options_factory: str | None = None
@@ -67,13 +71,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         chosen = Configuration().set(options.STATE_BACKEND, "rocksdb")
-        if self._incremental:
-            chosen.set(options.CHECKPOINTING_INCREMENTAL, True)
+        if self._incremental is not None:
+            chosen.set(options.CHECKPOINTING_INCREMENTAL, self._incremental)
+        if self._paths is not None:
+            chosen.set(options.STATE_DISK_DIRS, ",".join(self._paths))
         return chosen
 
     def set_db_storage_paths(self, *paths: str) -> None:
         """Directories for the state; none for the task's temporary directory."""
-        self._paths = [_local_path(path) for path in paths] or None
+        self._paths = [_local_path(path).rstrip("/") or "/" for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:
         """The directories, None when they were not set."""
@@ -81,7 +87,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def is_incremental_checkpoints_enabled(self) -> bool:
         """Whether checkpoints hold only what changed."""
-        return self._incremental
+        return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Choose the tuning."""
@@ -110,7 +116,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = number_of_transfering_threads
 
     def __str__(self) -> str:
-        return f"EmbeddedRocksDBStateBackend(incremental={self._incremental}, paths={self._paths})"
+        return f"EmbeddedRocksDBStateBackend(incremental={bool(self._incremental)}, paths={self._paths})"
 
 
 class CustomStateBackend(StateBackend):
@@ -118,6 +124,128 @@ class CustomStateBackend(StateBackend):
 
     def __init__(self, backend: object) -> None:
         self._backend = backend
+
+
+# Names of Flink 1.x, where a backend was also a storage --------------------------------------------------
+
+
+class MemoryStateBackend(HashMapStateBackend):
+    """State in memory, checkpoints in the driver's memory."""
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        savepoint_path: str | None = None,
+        max_state_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self._savepoint_path = savepoint_path
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        chosen = super().to_configuration().set(options.CHECKPOINTING_STORAGE, "jobmanager")
+        chosen.set(options.CHECKPOINTING_MEMORY_LIMIT, self.get_max_state_size())
+        return (
+            chosen
+            if self._savepoint_path is None
+            else chosen.set(options.SAVEPOINT_DIR, self._savepoint_path)
+        )
+
+    def get_max_state_size(self) -> int:
+        """The largest state of one task in bytes."""
+        return self._storage.get_max_state_size()
+
+    def get_checkpoint_path(self) -> str | None:
+        """Where metadata is written, None for nowhere."""
+        return self._storage.get_checkpoint_path()
+
+    def get_savepoint_path(self) -> str | None:
+        """Where savepoints go by default, None when it was not set."""
+        return self._savepoint_path
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Always: snapshots are written beside the work."""
+        return True
+
+
+class FsStateBackend(HashMapStateBackend):
+    """State in memory, checkpoints in a directory."""
+
+    def __init__(
+        self,
+        checkpoint_directory_uri: str | None = None,
+        default_savepoint_directory_uri: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        size = -1 if write_buffer_size is None else write_buffer_size
+        self._storage = FileSystemCheckpointStorage(checkpoint_directory_uri, file_state_size_threshold, size)
+        self._savepoint_path = default_savepoint_directory_uri
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        chosen = super().to_configuration().add_all(_in_files(self._storage))
+        return (
+            chosen
+            if self._savepoint_path is None
+            else chosen.set(options.SAVEPOINT_DIR, self._savepoint_path)
+        )
+
+    def get_checkpoint_path(self) -> str:
+        """The directory."""
+        return self._storage.get_checkpoint_path()
+
+    def get_savepoint_path(self) -> str | None:
+        """Where savepoints go by default, None when it was not set."""
+        return self._savepoint_path
+
+    def get_min_file_size_threshold(self) -> int:
+        """State smaller than this is kept with the metadata."""
+        return self._storage.get_min_file_size_threshold()
+
+    def get_write_buffer_size(self) -> int:
+        """Size of the buffers state is written through."""
+        return self._storage.get_write_buffer_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Always: snapshots are written beside the work."""
+        return True
+
+
+class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
+    """State on disk, checkpoints in a directory."""
+
+    def __init__(
+        self,
+        checkpoint_data_uri: str | None = None,
+        enable_incremental_checkpointing: bool | None = None,
+        checkpoint_stream_backend: StateBackend | None = None,
+    ) -> None:
+        super().__init__(enable_incremental_checkpointing)
+        if checkpoint_stream_backend is None:
+            if checkpoint_data_uri is None:
+                raise ProgramError(
+                    "RocksDBStateBackend needs checkpoint_data_uri or checkpoint_stream_backend"
+                )
+            checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
+        self._checkpoint_backend = checkpoint_stream_backend
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        kept = Configuration(self._checkpoint_backend.to_configuration())
+        kept.remove_config(options.STATE_BACKEND.key)
+        return super().to_configuration().add_all(kept)
+
+    def get_checkpoint_backend(self) -> StateBackend:
+        """The backend whose storage is used."""
+        return self._checkpoint_backend
+
+
+def _in_files(storage: FileSystemCheckpointStorage) -> Configuration:
+    chosen = Configuration().set(options.CHECKPOINTING_STORAGE, "filesystem")
+    return chosen.set(options.CHECKPOINTING_DIR, storage.get_checkpoint_path())
 
 
 def _local_path(path: str) -> str:

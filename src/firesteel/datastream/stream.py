@@ -31,6 +31,7 @@ from firesteel.contracts.functions import (
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.sink import Sink, SinkFunction
 from firesteel.contracts.state import MapStateDescriptor
+from firesteel.contracts.stream_operators import OneInputStreamOperator
 from firesteel.contracts.windows import WindowAssigner
 from firesteel.contracts.write_ahead import GenericWriteAheadSink
 from firesteel.datastream.closeable_iterator import CloseableIterator
@@ -39,7 +40,14 @@ from firesteel.datastream.fields import getter, resolve
 from firesteel.datastream.key_selectors import KeyLike, key_of
 from firesteel.datastream.not_yet import not_yet
 from firesteel.datastream.operator_settings import OperatorSettings
-from firesteel.datastream.user_functions import ship_callable, ship_function, ship_strategy, wrong_argument
+from firesteel.datastream.user_functions import (
+    refuse_checkpointed,
+    ship_callable,
+    ship_function,
+    ship_operator,
+    ship_strategy,
+    wrong_argument,
+)
 from firesteel.datastream.window_shortcuts import count_windows, time_windows
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import (
@@ -63,6 +71,7 @@ from firesteel.plan.operator_specs import (
     ProcessSpec,
     SinkSpec,
     TimestampsSpec,
+    TransformSpec,
     WriterSinkSpec,
 )
 from firesteel.plan.shipped import Shipped
@@ -95,6 +104,15 @@ class Origin:
     def edge(self, input_index: int = 0) -> Edge:
         """The edge to a reader of the stream."""
         return Edge(self.node, self.distribution, input_index, self.side_output)
+
+
+#: What a stream has after key_by() only.
+_OF_KEYED_STREAMS = frozenset(
+    {
+        *("sum", "min", "max", "min_by", "max_by", "reduce", "window", "count_window", "time_window"),
+        *("interval_join", "map_with_state", "flat_map_with_state", "filter_with_state"),
+    }
+)
 
 
 class DataStream(OperatorSettings):
@@ -136,6 +154,15 @@ class DataStream(OperatorSettings):
     def __repr__(self) -> str:
         names = [self._env._graph[origin.node].name for origin in self._origins]
         return f"{type(self).__name__}({', '.join(map(repr, names))})"
+
+    if not TYPE_CHECKING:  # type checkers must go on seeing what is missing
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_KEYED_STREAMS:
+                raise AttributeError(
+                    f"a {type(self).__name__} has no {name}(): it works per key, so call key_by() first"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # Building the graph -----------------------------------------------------------------------------
 
@@ -219,6 +246,16 @@ class DataStream(OperatorSettings):
         """What a `ProcessFunction` makes of the records, with side outputs."""
         spec = ProcessSpec(ship_function(func, "process()", ProcessFunction))
         return self._add("Process", spec, declared_type("process()", output_type))
+
+    def transform(
+        self, operator_name: str, operator: OneInputStreamOperator, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """What an operator of one's own makes of the stream; on a keyed stream it has state and timers per key.
+
+        As in Java, and not in PyFlink; see `firesteel.datastream.operators`.
+        """
+        shipped = ship_operator(operator_name, operator, "transform()", OneInputStreamOperator)
+        return self._add(operator_name, TransformSpec(shipped), declared_type("transform()", output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
         """Tuples of some of the fields, in the order asked for."""
@@ -407,6 +444,7 @@ class DataStream(OperatorSettings):
     ) -> DataStream:
         """Send each record to the subtask that ``partitioner(key, number_of_subtasks)`` names."""
         shipped = ship_callable(partitioner, "partition_custom()", Partitioner, arguments=2)
+        refuse_checkpointed(partitioner, "partition_custom()", "keep the state in a map() before it")
         key = key_of((key_selector,), self._type, None, "partition_custom()")
         return self._redistributed(Custom(shipped, key.selector))
 
@@ -450,6 +488,9 @@ class DataStream(OperatorSettings):
             return self.add_sink(sink)
         if not isinstance(sink, Sink):
             raise wrong_argument("sink_to()", "a Sink", sink)
+        refuse_checkpointed(
+            sink, "sink_to()", "its SinkWriter has snapshot_state() and is told of checkpoints"
+        )
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         stream: DataStream = self if transformer is None else transformer.apply(self)
         spec = WriterSinkSpec(Shipped.of(sink, "sink_to()"), stream._type)

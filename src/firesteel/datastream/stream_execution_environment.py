@@ -18,7 +18,12 @@ from firesteel.datastream.environment_settings import EnvironmentSettings
 from firesteel.datastream.not_yet import not_yet, refuse_unsupported_options
 from firesteel.datastream.stream import DataStream, Origin, declared_type
 from firesteel.datastream.time_characteristic import TimeCharacteristic
-from firesteel.datastream.user_functions import ship_function, ship_strategy, wrong_argument
+from firesteel.datastream.user_functions import (
+    refuse_checkpointed_parts,
+    ship_function,
+    ship_strategy,
+    wrong_argument,
+)
 from firesteel.graph.stream_graph import Edge, GraphBuilder, StreamGraph
 from firesteel.plan.operator_specs import OperatorSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
@@ -123,6 +128,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not isinstance(source, Source):
             remedy = "use add_source() for a SourceFunction" if isinstance(source, SourceFunction) else ""
             raise wrong_argument("from_source()", "a Source", source, remedy)
+        refuse_checkpointed_parts(
+            source, "from_source()", "its SourceReader has snapshot_state() and is told of checkpoints"
+        )
         strategy = ship_strategy(watermark_strategy, "from_source()")
         if type_info is None and hasattr(source, "get_produced_type"):
             type_info = source.get_produced_type()
@@ -290,6 +298,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
         configuration = Configuration(self._configuration)
         configuration.set(options.PARALLELISM_DEFAULT, self.get_parallelism())
+        configuration.add_all(self._backend_options(configuration))
         if pyflink_alias.is_installed():
             configuration.set_string(pyflink_alias.OPTION, "true")
         return configuration

@@ -9,13 +9,32 @@ from typing import Any
 
 from firesteel.common.errors import WrongArgumentError, describe_function, short_repr
 from firesteel.common.watermark_strategy import CustomGenerator, WatermarkStrategy
-from firesteel.contracts.functions import Function
+from firesteel.contracts.checkpointing import CheckpointedFunction, CheckpointListener, ListCheckpointed
+from firesteel.contracts.functions import (
+    BroadcastProcessFunction,
+    CoProcessFunction,
+    Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from firesteel.contracts.stream_operators import (
+    InputSelectable,
+    OneInputStreamOperator,
+    StreamOperator,
+    TwoInputStreamOperator,
+)
+from firesteel.contracts.windows import Trigger
 from firesteel.plan.shipped import Shipped
 
 __all__ = [
     "WrongArgumentError",
+    "refuse_checkpointed",
+    "refuse_checkpointed_parts",
     "ship_callable",
     "ship_function",
+    "ship_operator",
     "ship_plain_callable",
     "ship_strategy",
     "wrong_argument",
@@ -33,8 +52,44 @@ def ship_function(function: Any, used_by: str, *kinds: type[Function]) -> Shippe
     """Ship an object that must be of one of ``kinds``."""
     _refuse_class(function, used_by, kinds)
     if not isinstance(function, kinds):
-        raise wrong_argument(used_by, _names(kinds), function)
+        raise wrong_argument(used_by, _names(kinds), function, _missing_step(function, kinds))
     return Shipped.of(function, used_by)
+
+
+def ship_operator(name: Any, operator: Any, used_by: str, kind: type[StreamOperator]) -> Shipped:
+    """Ship an operator that the user wrote whole, and check the name that it is given."""
+    if not isinstance(name, str) or not name:
+        raise wrong_argument(used_by, "a name for the operator as its first argument", name)
+    shipped = ship_function(operator, used_by, kind)
+    if isinstance(operator, InputSelectable) and not isinstance(operator, TwoInputStreamOperator):
+        raise wrong_argument(
+            used_by,
+            "an operator with two inputs when it is InputSelectable",
+            operator,
+            "with one input there is nothing to choose: leave InputSelectable out",
+        )
+    return shipped
+
+
+def _missing_step(function: Any, kinds: tuple[type[Function], ...]) -> str:
+    """What a program forgot that has the right function for another kind of stream."""
+    if isinstance(function, KeyedProcessFunction) and ProcessFunction in kinds:
+        return "call key_by() first"
+    if isinstance(function, KeyedBroadcastProcessFunction) and BroadcastProcessFunction in kinds:
+        return "call key_by() first"
+    if isinstance(function, KeyedCoProcessFunction) and CoProcessFunction in kinds:
+        return "call key_by() on both streams first"
+    if isinstance(function, TwoInputStreamOperator):
+        return "it has two inputs: use a.connect(b).transform(...)"
+    if isinstance(function, OneInputStreamOperator):
+        in_two = TwoInputStreamOperator in kinds
+        return (
+            "it has one input: use it on one stream" if in_two else "attach it with transform(name, operator)"
+        )
+    wants_broadcast = isinstance(function, BroadcastProcessFunction | KeyedBroadcastProcessFunction)
+    if wants_broadcast and not {BroadcastProcessFunction, KeyedBroadcastProcessFunction} & {*kinds}:
+        return "connect() it with a stream that broadcast(descriptor) gave"
+    return ""
 
 
 def ship_callable(function: Any, used_by: str, kind: type[Function], arguments: int = 1) -> Shipped:
@@ -54,6 +109,39 @@ def ship_plain_callable(function: Any, used_by: str, arguments: int) -> Shipped:
     return Shipped.of(function, used_by)
 
 
+def refuse_checkpointed(thing: Any, used_by: str, instead: str) -> None:
+    """Refuse what wants to take part in checkpoints where nobody would call it; ``instead`` says what to do.
+
+    ``thing`` is an object, or a class of which tasks make objects.
+    """
+    found = thing.__self__ if isinstance(thing, types.MethodType) else thing
+    made = found if isinstance(found, type) else type(found)
+    for kind, method in _CHECKPOINTED.items():
+        if issubclass(made, kind):
+            raise WrongArgumentError(
+                f"{used_by}: {describe_function(found)} is a {kind.__name__}, but has no part in checkpoints here: "
+                f"its {method}() would never be called; {instead}"
+            )
+
+
+def refuse_checkpointed_parts(thing: Any, used_by: str, instead: str) -> None:
+    """`refuse_checkpointed` of an object and of what it was made of: triggers within triggers, gaps of sessions."""
+    refuse_checkpointed(thing, used_by, instead)
+    for part in getattr(thing, "__dict__", {}).values():
+        if isinstance(part, Trigger):
+            refuse_checkpointed_parts(part, used_by, instead)
+        else:
+            refuse_checkpointed(part, used_by, instead)
+
+
+_CHECKPOINTED: dict[type, str] = {
+    CheckpointedFunction: "snapshot_state",
+    ListCheckpointed: "snapshot_state",
+    CheckpointListener: "notify_checkpoint_complete",
+}
+_IN_A_MAP = "keep the state in a function of the stream, such as a map() before it"
+
+
 def ship_strategy(strategy: Any, used_by: str) -> Shipped:
     """Ship a `WatermarkStrategy`, described by the user's code in it."""
     if not isinstance(strategy, WatermarkStrategy):
@@ -63,6 +151,8 @@ def ship_strategy(strategy: Any, used_by: str) -> Shipped:
     code: Any = strategy.timestamp_assigner
     if code is None and isinstance(strategy.generator, CustomGenerator):
         code = strategy.generator.supplier
+    for part in (strategy.timestamp_assigner, getattr(strategy.generator, "supplier", None)):
+        refuse_checkpointed(part, used_by, _IN_A_MAP)
     shipped = Shipped.of(strategy, used_by)
     return shipped if code is None else replace(shipped, description=describe_function(code))
 

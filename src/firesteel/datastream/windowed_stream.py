@@ -24,7 +24,12 @@ from firesteel.contracts.state import MapStateDescriptor, ValueStateDescriptor
 from firesteel.contracts.windows import MergingWindowAssigner, Trigger, WindowAssigner
 from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
 from firesteel.datastream.stream import declared_type
-from firesteel.datastream.user_functions import ship_callable, ship_function, wrong_argument
+from firesteel.datastream.user_functions import (
+    refuse_checkpointed_parts,
+    ship_callable,
+    ship_function,
+    wrong_argument,
+)
 from firesteel.plan.operator_specs import WindowSpec
 from firesteel.plan.shipped import Shipped
 
@@ -204,6 +209,8 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
             trigger = assigner.get_default_trigger(self.get_execution_environment())
             if isinstance(assigner, MergingWindowAssigner):
                 _check_mergeable(trigger, assigner)
+        for part, used_by in ((assigner, self._kind), (trigger, "trigger"), (self._evictor, "evictor")):
+            refuse_checkpointed_parts(part, f"{used_by}()", _IN_WINDOW_FUNCTION)
         spec = WindowSpec(
             Shipped.of(assigner, f"{self._kind}()"),
             Shipped.of(trigger, "trigger()"),
@@ -251,6 +258,9 @@ class AllWindowedStream(
     def _describe(self, stream: DataStream, description: str) -> None:
         stream.force_non_parallel()
         super()._describe(stream, description)
+
+
+_IN_WINDOW_FUNCTION = "keep the state in the window function, or, in a trigger, in get_partitioned_state()"
 
 
 def _same_key(value: Any) -> int:

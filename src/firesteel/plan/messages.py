@@ -160,7 +160,9 @@ class CollectedRecords:
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
-    """Stop as soon as possible; close operators, send `TaskCancelled`."""
+    """Stop as soon as possible; close operators, send `TaskCancelled`. ``for_good``: somebody cancelled the job."""
+
+    for_good: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,21 @@ class IntervalJoinSpec(OperatorSpec):
     right_late_tag: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TransformSpec(OperatorSpec):
+    """A `contracts.stream_operators.OneInputStreamOperator` of the user."""
+
+    function: Shipped
+
+
+@dataclass(frozen=True, slots=True)
+class TwoInputTransformSpec(OperatorSpec):
+    """A `contracts.stream_operators.TwoInputStreamOperator`; ``selects`` when it chooses which input is read next."""
+
+    function: Shipped
+    selects: bool = False
+
+
 class WithStateKind(enum.Enum):
     """What a function of record and state gives: one result, any number, or whether to keep the record."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from firesteel.common.errors import JobExecutionError, StateError, TypeMismatchError
 from firesteel.common.time import MIN_TIMESTAMP
+from firesteel.contracts.stream_operators import InputSelection
 from firesteel.plan.messages import OperatorStatistics
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointOrder
@@ -201,6 +202,12 @@ class ChainLink:
     def notify_aborted(self, checkpoint_id: int) -> None:
         """A checkpoint was given up."""
         self._guarded(lambda: self.operator.notify_aborted(checkpoint_id))
+
+    def next_selection(self) -> InputSelection:
+        """Which input the operator wants to read next; only for one that chooses."""
+        operator: Any = self.operator
+        found: InputSelection = self._guarded(operator.next_selection)
+        return found
 
     def end(self) -> None:
         """All input is there: let the operator emit what it held back, then tell the next ones."""

@@ -15,6 +15,7 @@ from firesteel.runtime.operators.announced import KeyedBatches
 from firesteel.runtime.operators.broadcast import BroadcastProcessOperator
 from firesteel.runtime.operators.interval_join import IntervalJoinOperator
 from firesteel.runtime.operators.process import CoFlatMapOperator, CoMapOperator, ProcessOperator, keyed_call
+from firesteel.runtime.operators.raw import RawOperator
 from firesteel.runtime.operators.reduce import ReduceOperator
 from firesteel.runtime.operators.sink import CollectOperator, DiscardOperator, PrintOperator, SinkOperator
 from firesteel.runtime.operators.source import SourceOperator
@@ -80,6 +81,10 @@ def _around_function(
             return CoMapOperator(function, keys, state)
         case specs.CoFlatMapSpec():
             return CoFlatMapOperator(function, keys, state)
+        case specs.TransformSpec():
+            return RawOperator(function, ("process_batch",), keys, state)
+        case specs.TwoInputTransformSpec():
+            return RawOperator(function, ("process_batch1", "process_batch2"), keys, state)
         case specs.WithStateSpec(_, kind):
             assert keys[0] is not None
             return WithStateOperator(function, kind, keys[0], state)

@@ -27,7 +27,14 @@ def create_stamper(strategy: WatermarkStrategy, now: Callable[[], float]) -> Sta
 
 
 def _kept(owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
-    return timestamps
+    if timestamps is None:
+        return None
+    stamps: list[Any] = timestamps
+    try:
+        array("q", stamps)
+        return timestamps
+    except (TypeError, OverflowError):  # some records may have none
+        return [None if stamp is None else _clamped(stamp, "the source") for stamp in stamps]
 
 
 class _AssigningStamper:
@@ -65,18 +72,22 @@ class _IngestionStamper:
 
 
 def _checked(owner: Operator, values: list[Any], stamps: list[Any]) -> list[int | None]:
-    """The timestamps within 64 bits, one by one; what is no int is refused together with its record.
-
-    Python's numbers are longer than those of watermarks on the wire.
-    """
+    """The timestamps within 64 bits, one by one; what is no int is refused together with its record."""
     found: list[int | None] = []
     for stamp in stamps:
         try:
-            found.append(min(max(operator.index(stamp), MIN_TIMESTAMP), MAX_TIMESTAMP))
+            found.append(_clamped(stamp, "the timestamp assigner"))
         except TypeError:
             owner.cursor = iter(values[len(found) + 1 :])
-            raise TypeError(
-                f"a timestamp must be an int, milliseconds since 1970, got {short_repr(stamp)} from the "
-                "timestamp assigner"
-            ) from None
+            raise
     return found
+
+
+def _clamped(stamp: Any, origin: str) -> int:
+    """Python's numbers are longer than those of watermarks on the wire."""
+    try:
+        return min(max(operator.index(stamp), MIN_TIMESTAMP), MAX_TIMESTAMP)
+    except TypeError:
+        raise TypeError(
+            f"a timestamp must be an int, milliseconds since 1970, got {short_repr(stamp)} from {origin}"
+        ) from None

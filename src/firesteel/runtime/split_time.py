@@ -54,7 +54,7 @@ class SplitTime:
     def advance(self, timestamp: int) -> None:
         """Claim ``timestamp``; never goes back."""
         if timestamp > self.watermark:
-            self.watermark = timestamp
+            self.watermark = min(timestamp, MAX_TIMESTAMP)
 
 
 class BoundedTime(SplitTime):

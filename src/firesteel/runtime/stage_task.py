@@ -84,6 +84,7 @@ class StageTask:
         ]
         self._sources = [vertex for vertex in self._vertices if vertex.source is not None]
         self._holding = [vertex for vertex in self._vertices if vertex.held is not None]
+        self._selecting = [vertex for vertex in self._vertices if vertex.selected is not None]
         self._input_over = False
         self._channels = {
             (channel.edge.id, channel.sender): channel
@@ -161,6 +162,9 @@ class StageTask:
             self._relay(header, payload)
         elif channel.held is not None:
             channel.held.add(payload)
+        elif channel.vertex.selected is not None:
+            channel.vertex.selected.add(channel.edge.input_index, payload)
+            self._read_selected(channel.vertex)
         elif channel.vertex.waiting.is_due:
             channel.vertex.waiting.queue_up(payload)
         else:
@@ -217,11 +221,15 @@ class StageTask:
     @property
     def reads_held(self) -> bool:
         """Whether payloads that were held back are being read by `poll`."""
-        return any(vertex.held is not None and vertex.held.is_open for vertex in self._holding)
+        return any(vertex.held is not None and vertex.held.is_open for vertex in self._holding) or any(
+            vertex.selected is not None and vertex.selected.may_read for vertex in self._selecting
+        )
 
     def _read_held(self) -> bool:
         if not self.reads_held:
             return False
+        for vertex in self._selecting:
+            self._read_selected(vertex)
         for vertex in self._holding:
             if vertex.held is not None and vertex.held.is_open:
                 for payload in vertex.held.take(_HELD_AT_ONCE):
@@ -233,6 +241,16 @@ class StageTask:
         if self._input_over:
             self.input_ended()
         return True
+
+    def _read_selected(self, vertex: VertexSubtask) -> None:
+        """Read from the input that the operator has chosen."""
+        assert vertex.selected is not None
+        for _ in range(_HELD_AT_ONCE):
+            payload = vertex.selected.take()
+            if payload is None:
+                break
+            header = read_header(payload)
+            self._process(self._channels[header.edge, header.sender], header, payload)
 
     @property
     def _reads_waiting(self) -> bool:

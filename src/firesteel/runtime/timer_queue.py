@@ -17,7 +17,7 @@ from operator import index
 from typing import Any
 
 from firesteel.common.errors import ProgramError, short_repr
-from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.changes import Changes
 
 #: Times and entries.
@@ -34,7 +34,10 @@ class _Bucket(dict[Hashable, None]):
 
 
 class TimerQueue:
-    """Timers of one operator in one time domain; times are integers (milliseconds)."""
+    """Timers of one operator in one time domain; times are integers (milliseconds).
+
+    Times beyond the first or last timestamp mean that timestamp: a timer far in the future is one for the end of time.
+    """
 
     __slots__ = ("_buckets", "_firing", "_heap", "_log", "_views", "_watched")
 
@@ -66,6 +69,9 @@ class TimerQueue:
     def _add_first(self, time: int, entry: Hashable) -> None:
         if type(time) is not int:
             time = _whole(time)
+        if not MIN_TIMESTAMP <= time <= MAX_TIMESTAMP:
+            self.add(_clamped(time), entry)
+            return
         if self._watched:
             self._note(time, (entry,))
         self._buckets[time] = entry
@@ -82,7 +88,10 @@ class TimerQueue:
             bucket.pop(entry, None)
             if not bucket:
                 self._drop(time)
-        elif bucket is not self and bucket == entry:
+        elif bucket is self:
+            if type(time) is int and time != _clamped(time):
+                self.remove(_clamped(time), entry)
+        elif bucket == entry:
             self._drop(time)
 
     def _drop(self, time: int) -> None:
@@ -235,6 +244,10 @@ def _members(bucket: Any) -> Iterable[Any]:
     if type(bucket) is _Bucket:
         return bucket
     return () if bucket is _NONE else (bucket,)
+
+
+def _clamped(time: int) -> int:
+    return min(max(time, MIN_TIMESTAMP), MAX_TIMESTAMP)
 
 
 def _whole(time: Any) -> int:

@@ -94,4 +94,4 @@ def _ignore(timestamp: int) -> None:
 
 
 def _refuse() -> NoReturn:
-    raise UnsupportedOperationError("timers need a keyed stream: call key_by() before process()")
+    raise UnsupportedOperationError("timers need a keyed stream: call key_by() first")

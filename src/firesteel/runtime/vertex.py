@@ -17,7 +17,7 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import OperatorStatistics
-from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.operator_specs import RuntimeMode, TwoInputTransformSpec
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, Restore
 from firesteel.runtime.alignment import Alignment, WaitingInput
 from firesteel.runtime.blame import RAISED_BY_USERS, Blame
@@ -29,6 +29,7 @@ from firesteel.runtime.operators.source import SourceOperator
 from firesteel.runtime.restore import SegmentReader
 from firesteel.runtime.router import Router
 from firesteel.runtime.runtime_context import TaskRuntimeContext
+from firesteel.runtime.selected_input import Receive, SelectedInput
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.subtask_checkpoints import SubtaskCheckpoints
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
@@ -49,7 +50,7 @@ class InputChannel:
         self.edge = edge
         self.sender = sender
         self.valve_index = valve_index
-        self.receive = vertex.head.receive if edge.input_index == 0 else vertex.head.receive_second
+        self.receive: Receive = vertex.head.receive if edge.input_index == 0 else vertex.head.receive_second
         self.expected = 0
         self.ended = False
         self.held: HeldInput | None = None  # where payloads wait for another input to end
@@ -99,10 +100,12 @@ class VertexSubtask:
         self._open_channels = len(self.channels)
         self._valve = WatermarkValve(len(self.channels))
         self.held = self._hold_inputs()
+        self.selected = self._select_inputs()
         exactly_once = self._configuration.get(CHECKPOINTING_MODE) == "EXACTLY_ONCE"
         self.alignment = Alignment(len(self.channels), exactly_once)
         self.waiting = WaitingInput()
         self._aligning_since = 0.0
+        self._suspended_by: int | None = None  # the STOP checkpoint for which the source pauses
         self._checkpoints = SubtaskCheckpoints(
             vertex, subtask, self.links, self.backends, self.operator_states, services.now
         )
@@ -153,6 +156,8 @@ class VertexSubtask:
     def close(self) -> list[Exception]:
         """Close all operators; what goes wrong with one does not keep the others open."""
         self.stop_holding()
+        if self.selected is not None:
+            self.selected.close()
         self.waiting.close()
         errors: list[Exception] = []
         for link in self.links:
@@ -185,6 +190,8 @@ class VertexSubtask:
         channel.ended = True
         if self.held is not None and channel.held is None:
             self.held.awaited_ended()
+        if self.selected is not None:
+            self.selected.channel_ended(channel.edge.input_index)
         self._open_channels -= 1
         if self._open_channels == 0:
             self.head.end()
@@ -196,6 +203,7 @@ class VertexSubtask:
         """Begin a checkpoint here, at a source."""
         snapshot = self._checkpoints.take(order, MIN_TIMESTAMP)
         if order.kind is CheckpointKind.STOP and self.source is not None:
+            self._suspended_by = order.id
             self.source.suspend()
         return snapshot
 
@@ -220,7 +228,8 @@ class VertexSubtask:
         self.alignment.abort(checkpoint_id)
         if not self.alignment.blocked:
             self.waiting.release()
-        if self.source is not None:
+        if self.source is not None and checkpoint_id == self._suspended_by:
+            self._suspended_by = None
             self.source.resume()
         self._checkpoints.abort(checkpoint_id)
 
@@ -245,6 +254,8 @@ class VertexSubtask:
         for link in self._timed:
             if link.operator.next_deadline() <= now:
                 link.on_time(now)
+        if self.selected is not None:
+            self.selected.ask_again()
 
     def flush(self) -> None:
         """Turn all buffered output into payloads."""
@@ -343,6 +354,19 @@ class VertexSubtask:
         for channel in waiting:
             channel.held = held
         return held
+
+    def _select_inputs(self) -> SelectedInput | None:
+        """Where inputs wait that the operator does not want to read yet; None when it wants all at any time."""
+        spec = self.plan.operators[0].spec
+        if not isinstance(spec, TwoInputTransformSpec) or not spec.selects:
+            return None
+        head, indexes = self.head, [channel.edge.input_index for channel in self.channels]
+        selected = SelectedInput(
+            head.next_selection, (head.receive, head.receive_second), (indexes.count(0), indexes.count(1))
+        )
+        for channel in self.channels:
+            channel.receive = selected.receiver(channel.edge.input_index)
+        return selected
 
 
 def watermark_interval(plan: JobPlan) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import firesteel
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import PIPELINE_CLASSPATHS, PIPELINE_JARS, SHUFFLE_BUFFER
+from firesteel.common.options import PIPELINE_CLASSPATHS, PIPELINE_JARS, SHUFFLE_BUFFER, TASK_SLOTS
 
 #: Fixed when the session starts; a session of the user's own must have them.
 REQUIRED: dict[str, str] = {
@@ -46,16 +46,18 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 def session_settings(configuration: Configuration, *, local: bool) -> dict[str, str]:
     """Everything for a session of our own; ``spark.*`` options of the configuration win."""
     buffer = str(configuration.get(SHUFFLE_BUFFER))
-    shuffle = {
+    derived = {
         "spark.shuffle.streaming.readerMaxMemory": buffer,
         "spark.shuffle.streaming.writerMaxMemory": buffer,
     }
     if jars := configuration.get(PIPELINE_JARS):
-        shuffle["spark.jars"] = ",".join(jars)
+        derived["spark.jars"] = ",".join(jars)
     if class_paths := configuration.get(PIPELINE_CLASSPATHS):
-        shuffle["spark.driver.extraClassPath"] = ":".join(class_paths)
+        derived["spark.driver.extraClassPath"] = ":".join(class_paths)
+    if not local and (slots := configuration.get(TASK_SLOTS)) is not None:
+        derived["spark.executor.cores"] = str(slots)
     asked = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-    settings = {**RECOMMENDED, **shuffle, **(_LOCAL if local else {}), **asked, **REQUIRED}
+    settings = {**RECOMMENDED, **derived, **(_LOCAL if local else {}), **asked, **REQUIRED}
     ours = [_log_option(), *(_LOCAL_JAVA_OPTIONS if local else [])]
     # Of an option that is given twice Java takes the last: the user's.
     settings[_JAVA_OPTIONS] = " ".join([*ours, asked.get(_JAVA_OPTIONS, "")]).strip()

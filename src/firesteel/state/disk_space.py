@@ -497,6 +497,9 @@ class StoredPart:
                 if (left := keep(value)) is not GONE
             ]
             keys, values = [key for key, _ in alive], [value for _, value in alive]
+        encode = self._space.encoders.get(name)
+        if encode is not None:
+            values = [encode(value) for value in values]
         if keys:
             payloads.append(write_block(("put", name, namespaced, keys, values)))
         if self._is_delta and len(keys) < len(rows):

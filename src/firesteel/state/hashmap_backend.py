@@ -72,6 +72,7 @@ from firesteel.state.state_migration import conversion
 from firesteel.state.state_registry import StateRegistry, checked, is_internal
 from firesteel.state.state_ttl import TTL_KINDS, TtlState
 from firesteel.state.tracked_state import EntryStore, TimerStore, TrackedState
+from firesteel.state.user_serializers import encoding
 
 __all__ = ["EntryStore", "HashMapBackend", "Table", "TableId", "TimerStore"]
 
@@ -346,6 +347,9 @@ class HashMapBackend(TrackedState, KeyedStateStore):
     def _make(self, descriptor: StateDescriptor, keys: KeyContext, table_id: TableId) -> HeapState:
         self._adopt(descriptor, table_id)
         table = self._space(table_id).table(table_id.name)
+        encode = encoding(descriptor)
+        if encode is not None:
+            self._space(table_id).encoders[table_id.name] = encode
         if descriptor.get_ttl_config() is None:
             return _KINDS[type(descriptor)](keys, table, descriptor)
         state = TTL_KINDS[type(descriptor)](keys, table, descriptor, self._clock)

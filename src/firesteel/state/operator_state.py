@@ -23,6 +23,7 @@ from firesteel.contracts.state import (
 from firesteel.plan.state_handles import StateMeta, StateMode
 from firesteel.state.state_blocks import read_block, write_block
 from firesteel.state.state_registry import checked, meta_of
+from firesteel.state.user_serializers import Encode, item_encoding
 
 __all__ = ["HeapBroadcastState", "OperatorStateBackend", "ReadOnlyView", "SubtaskListState"]
 
@@ -151,6 +152,7 @@ class OperatorStateBackend(OperatorStateStore):
         self._operator = operator
         self._declared: set[str] = set()
         self._metas: dict[str, StateMeta] = {}
+        self._encoders: dict[str, Encode] = {}  # of states for which the user has written a serializer
         self._lists: dict[str, SubtaskListState] = {}
         self._found: dict[str, list[Any]] = {}
         self._found_metas: dict[str, StateMeta] = {}
@@ -211,6 +213,7 @@ class OperatorStateBackend(OperatorStateStore):
         """All states, as blocks ``("list", name, mode, items)``; at once, because they are small."""
         items = {name: state.items for name, state in self._lists.items()}
         items |= {name: list(table.items()) for name, table in self.tables.items()}
+        items |= {name: list(map(encode, items[name])) for name, encode in self._encoders.items()}
         return [
             write_block(("list", name, self._metas[name].mode.value, found))
             for name, found in items.items()
@@ -250,6 +253,9 @@ class OperatorStateBackend(OperatorStateStore):
         """Take note of a state that is asked for; what was restored for it, the first time."""
         wanted = meta_of(descriptor, mode, kind)
         known = self._metas.setdefault(wanted.name, wanted)
+        encode = item_encoding(descriptor)
+        if encode is not None:
+            self._encoders[wanted.name] = encode
         if known.mode is not mode:
             raise ProgramError(
                 f"state {wanted.name!r} is declared twice in one function: as {known.mode.value} state and as "

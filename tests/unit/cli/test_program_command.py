@@ -152,5 +152,18 @@ def test_mistakes_are_usage_errors(words: list[str], complaint: str) -> None:
     assert complaint in result.output
 
 
+def test_mistakes_in_the_configuration_file_show_before_the_program_runs(
+    program: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESTEEL_CONF_DIR", str(tmp_path))
+    (tmp_path / "config.yaml").write_text("state.backend.typ: disk\n", encoding="utf-8")
+    result = CliRunner().invoke(main, ["run", program("print('has run')")])
+    assert result.exit_code == 2
+    assert (
+        "config.yaml: unknown option 'state.backend.typ'; did you mean 'state.backend.type'?" in result.output
+    )
+    assert "has run" not in result.output
+
+
 def test_version() -> None:
     assert "firesteel, version " in CliRunner().invoke(main, ["--version"]).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -209,7 +210,14 @@ def test_jobs_of_run_are_found_by_other_processes(program: Programs) -> None:
 
 def test_plain_programs_are_found_when_they_want_to(program: Programs) -> None:
     command = [sys.executable, program("import engine; engine.execute('wait')")]
-    environment = {**os.environ, "FIRESTEEL_REGISTER": "1", "PYTHONUNBUFFERED": "1"}
+    # One task: with two the job does not run yet when the first of them says something.
+    options = json.dumps({"parallelism.default": 1})
+    environment = {
+        **os.environ,
+        "FIRESTEEL_REGISTER": "1",
+        "FIRESTEEL_CONFIG": options,
+        "PYTHONUNBUFFERED": "1",
+    }
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )

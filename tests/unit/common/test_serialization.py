@@ -3,7 +3,15 @@ from io import BytesIO
 
 import pytest
 
-from firesteel.common import ByteArraySchema, Encoder, Row, SimpleStringSchema, Types, TypeSerializer
+from firesteel.common import (
+    ByteArraySchema,
+    Encoder,
+    Row,
+    SimpleStringEncoder,
+    SimpleStringSchema,
+    Types,
+    TypeSerializer,
+)
 from firesteel.common.errors import TypeMismatchError
 from firesteel.common.serialization import RowDataBulkWriterFactory, RowFieldExtractorSchema
 
@@ -48,10 +56,12 @@ def test_field_extractor_refuses_a_negative_index():
         (None, [1], b"[1]\n"),
     ],
 )
-def test_string_encoder_writes_javas_text_and_a_newline(kind, value, line):
+@pytest.mark.parametrize("make", [Encoder.simple_string_encoder, SimpleStringEncoder])
+def test_string_encoder_writes_javas_text_and_a_newline(make, kind, value, line):
     stream = BytesIO()
-    Encoder.simple_string_encoder().bind(kind).encode(value, stream)
+    make().bind(kind).encode(value, stream)
     assert stream.getvalue() == line
+    assert isinstance(make("UTF-16"), SimpleStringEncoder)
 
 
 def test_bulk_writer_factory_keeps_its_row_type():

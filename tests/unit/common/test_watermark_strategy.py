@@ -1,9 +1,11 @@
 import pickle
+from datetime import timedelta
 
 import pytest
 
 from firesteel.common import (
     Duration,
+    Time,
     TimestampAssigner,
     WatermarkGenerator,
     WatermarkOutput,
@@ -130,3 +132,35 @@ def test_negative_bound_and_zero_idleness_are_refused():
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(-1))
     with pytest.raises(ValueError, match="positive"):
         WatermarkStrategy.no_watermarks().with_idleness(Duration())
+
+
+@pytest.mark.parametrize(
+    "second", [Duration.of_seconds(1), Time.seconds(1), timedelta(seconds=1), 1000], ids=repr
+)
+def test_lengths_may_be_given_in_any_form(second):
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(second).with_idleness(second)
+    strategy = strategy.with_watermark_alignment("group", second, second)
+    assert strategy.generator == BoundedOutOfOrderness(1000)
+    assert strategy.idle_timeout == 1000
+    assert strategy.alignment == WatermarkAlignment("group", 1000, 1000)
+
+
+def test_something_that_is_no_length_is_refused_with_an_example():
+    for use in (
+        WatermarkStrategy.for_bounded_out_of_orderness,
+        WatermarkStrategy.no_watermarks().with_idleness,
+    ):
+        with pytest.raises(
+            TypeError, match=r"a length of time such as .*Duration.of_seconds\(5\), got '5 s'"
+        ):
+            use("5 s")
+
+
+def test_alignment_needs_a_group_a_drift_that_is_not_negative_and_an_interval():
+    strategy = WatermarkStrategy.no_watermarks()
+    with pytest.raises(ValueError, match="group"):
+        strategy.with_watermark_alignment("", Duration.of_seconds(1))
+    with pytest.raises(ValueError, match="drift must not be negative, got -1 s"):
+        strategy.with_watermark_alignment("group", Duration.of_seconds(-1))
+    with pytest.raises(ValueError, match="interval must be positive, got 0 ms"):
+        strategy.with_watermark_alignment("group", Duration.of_seconds(1), Duration())

@@ -1,8 +1,12 @@
+from datetime import timedelta
+
 import cloudpickle
 import pytest
 
 from firesteel.common import Duration, Time, Types
-from firesteel.common.errors import ProgramError
+from firesteel.common.errors import ProgramError, WrongArgumentError
+from firesteel.common.serialized_type import SerializedTypeInfo
+from firesteel.common.serializer import TypeSerializer
 from firesteel.contracts.functions import AggregateFunction, ReduceFunction
 from firesteel.contracts.state import (
     AggregatingStateDescriptor,
@@ -176,3 +180,49 @@ def test_without_background_cleanup_there_are_no_default_strategies():
 def test_a_ttl_must_be_positive():
     with pytest.raises(ProgramError, match="longer than 0 ms, got 0 ms"):
         StateTtlConfig.new_builder(Time.seconds(0)).build()
+
+
+def test_a_ttl_may_be_given_in_any_form_of_length():
+    for length in (Duration.of_seconds(2), timedelta(seconds=2), 2000):
+        builder = StateTtlConfig.new_builder(length)
+        assert builder.build().get_ttl() == Time.seconds(2)
+        assert builder.set_ttl(length).build().get_ttl() == Time.seconds(2)
+    with pytest.raises(TypeError, match=r"a length of time such as Time.seconds\(5\)"):
+        StateTtlConfig.new_builder("1 h")
+
+
+class Reversed(TypeSerializer):
+    def serialize(self, element, stream):
+        stream.write(element[::-1])
+
+    def deserialize(self, stream):
+        return stream.read()[::-1]
+
+
+@pytest.mark.parametrize("wrong", ["STRING", int, Types.INT, Reversed, 7, lambda value: value])
+def test_a_descriptor_refuses_what_is_no_type(wrong):
+    makers = [
+        lambda: ValueStateDescriptor("a", wrong),
+        lambda: ListStateDescriptor("a", wrong),
+        lambda: MapStateDescriptor("a", wrong, Types.INT()),
+        lambda: MapStateDescriptor("a", Types.INT(), wrong),
+        lambda: ReducingStateDescriptor("a", max, wrong),
+        lambda: AggregatingStateDescriptor("a", Total(), wrong),
+    ]
+    for make in makers:
+        with pytest.raises(
+            WrongArgumentError, match=r"StateDescriptor\('a'\) needs types such as Types.STRING"
+        ):
+            make()
+
+
+def test_a_descriptor_needs_no_type():
+    assert ValueStateDescriptor("a", None).type_info is None
+    assert MapStateDescriptor("a", None, None).value_type_info is None
+
+
+def test_a_descriptor_takes_a_serializer_for_a_type():
+    assert ValueStateDescriptor("a", Reversed()).type_info == SerializedTypeInfo(Reversed())
+    assert (
+        str(ListStateDescriptor("a", Reversed()).type_info) == "ListTypeInfo<SerializedTypeInfo<Reversed()>>"
+    )

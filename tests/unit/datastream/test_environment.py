@@ -495,6 +495,12 @@ def test_enabling_checkpoints_sets_interval_and_mode(env):
         env.enable_checkpointing(5)
 
 
+def test_a_choice_that_flink_has_dropped_is_accepted_with_a_warning(env):
+    config = env.get_checkpoint_config()
+    with pytest.warns(UserWarning, match=r"set_prefer_checkpoint_for_recovery\(\) has no effect"):
+        assert config.set_prefer_checkpoint_for_recovery(True) is config
+
+
 def test_time_characteristics_turn_periodic_watermarks_on_and_off(env):
     config = env.get_config()
     env.set_stream_time_characteristic(TimeCharacteristic.ProcessingTime)

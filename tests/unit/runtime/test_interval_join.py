@@ -121,3 +121,8 @@ def test_side_outputs_work_both_ways() -> None:
 def test_records_without_event_time_are_refused_with_the_remedy() -> None:
     with pytest.raises(UserCodeError, match="assign_timestamps_and_watermarks"):
         join(0, 1).process([("k", 1)])
+
+
+def test_records_of_which_some_have_no_event_time_are_refused_with_the_remedy() -> None:
+    with pytest.raises(UserCodeError, match=r"assign_timestamps_and_watermarks(.|\n)*record: +\('k', 2\)"):
+        join(0, 1).process([("k", 1), ("k", 2)], [1, None])

@@ -134,6 +134,37 @@ def test_what_a_stopped_source_left_out_is_in_the_checkpoint() -> None:
         assert before[0].output.values + after[0].drain() == expected
 
 
+def test_a_reader_that_knows_no_stop_is_not_asked_any_more() -> None:
+    class Endless(Source):
+        def create_reader(self, context: SourceContext) -> SourceReader:
+            return EndlessReader()
+
+        def splits_of(self, subtask: int, parallelism: int) -> list[int]:
+            return [0]
+
+    before = harness(Endless())
+    before[0].source.poll(2)
+    before[0].source.stop()
+    assert before[0].drain() == [0, 1]
+    after = harness(Endless(), restore=before.checkpoint(1))
+    after[0].source.poll(2)
+    assert after[0].output.values == [2, 3]
+
+
+class EndlessReader(SourceReader):
+    """Numbers for ever."""
+
+    def add_splits(self, splits: Sequence[int]) -> None:
+        (self._next,) = splits
+
+    def poll(self, limit: int) -> Polled:
+        self._next += limit
+        return Polled(list(range(self._next - limit, self._next)))
+
+    def snapshot_state(self, checkpoint_id: int) -> list[int]:
+        return [self._next]
+
+
 def test_a_suspended_source_sends_nothing_and_goes_on_when_it_is_resumed() -> None:
     source = harness(NumberSequenceSource(1, 5))[0].source
     source.poll(2)

@@ -271,3 +271,8 @@ def test_a_source_that_waits_can_be_stopped_and_then_holds_nobody_back() -> None
     task.poll()
     assert task.finished
     assert task.take_messages() == [WatermarkReport("g", "s", 0, MAX_WATERMARK)]
+
+
+def test_a_watermark_of_the_source_beyond_64_bits_is_the_last_there_is() -> None:
+    source = SourceHarness([EmitWatermark(2**70)], WatermarkStrategy.no_watermarks()).run()
+    assert source.output.watermarks == [MAX_WATERMARK]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.errors import ProgramError
-from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.runtime.timer_queue import TimerQueue
 
 
@@ -139,3 +139,28 @@ def test_a_frozen_queue_hands_out_the_timers_of_a_time_in_their_order() -> None:
     assert taken == list("abcdefg")
     frozen.close()
     assert [entry for _, entry in queue.entries()] == ["a", "b", "d", "e", "f", "g", "new"]
+
+
+def test_times_beyond_64_bits_are_the_first_and_the_last_there_are() -> None:
+    queue = queue_of(
+        (2**63, "a"), (10**30, "a"), (MAX_TIMESTAMP, "b"), (-(10**30), "c"), (MIN_TIMESTAMP, "c")
+    )
+    assert (len(queue), queue.next_time()) == (3, MIN_TIMESTAMP)
+    assert list(queue.due(MAX_TIMESTAMP - 1)) == [(MIN_TIMESTAMP, "c")]
+    assert list(queue.due(MAX_TIMESTAMP)) == [(MAX_TIMESTAMP, "a"), (MAX_TIMESTAMP, "b")]
+
+
+def test_times_beyond_64_bits_can_be_removed() -> None:
+    queue = queue_of((2**63, "a"), (2**63, "b"), (-(2**70), "c"))
+    queue.remove(2**80, "a")
+    queue.remove(-(2**80), "c")
+    queue.remove(-(2**80), "nothing")
+    assert list(queue.entries()) == [(MAX_TIMESTAMP, "b")]
+
+
+def test_a_timer_at_the_end_of_time_may_remove_another_by_a_time_beyond_it() -> None:
+    queue = queue_of((2**63, "a"), (2**63, "b"))
+    due = queue.due(MAX_TIMESTAMP)
+    assert next(due) == (MAX_TIMESTAMP, "a")
+    queue.remove(2**90, "b")
+    assert list(due) == []

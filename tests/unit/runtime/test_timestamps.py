@@ -71,6 +71,19 @@ def test_a_strategy_without_assigner_keeps_the_timestamps() -> None:
     assert op.output.watermarks == [4]
 
 
+def test_timestamps_beyond_64_bits_are_the_last_there_is() -> None:
+    op = assigner(WatermarkStrategy.for_monotonous_timestamps())
+    op.process(["a", "b", "c"], [5, None, 10**30])
+    op.process(["d"], [-(10**30)])
+    assert op.output.timestamps == [5, None, MAX_TIMESTAMP, MIN_TIMESTAMP]
+
+
+def test_timestamps_that_are_no_integers_are_refused_where_they_begin() -> None:
+    op = assigner(WatermarkStrategy.no_watermarks())
+    with pytest.raises(UserCodeError, match=r"a timestamp must be an int, milliseconds since 1970, got 1\.5"):
+        op.process(["a"], [1.5])  # type: ignore[list-item]
+
+
 def test_assigners_may_be_objects() -> None:
     class Doubled(TimestampAssigner):
         def extract_timestamp(self, value: Any, record_timestamp: int) -> int:

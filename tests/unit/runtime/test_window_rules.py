@@ -598,3 +598,95 @@ def test_count_windows_are_numbered() -> None:
     assert CountWindow(3).id == 3
     with pytest.raises(ProgramError, match="at least 1 element"):
         CountTrigger.of(0)
+
+
+def test_continuous_trigger_of_a_window_without_end_fires_once_more_when_the_input_ends() -> None:
+    op = windows(GlobalWindows.create(), ContinuousEventTimeTrigger.of(5))
+    push(op, (1, 1))
+    op.watermark(5)
+    assert emitted(op) == [[1]]
+    push(op, (2, 7))
+    op.watermark(END)
+    assert emitted(op) == [[1, 2], [1, 2]], "at 10 and at the end, not at every 5 ms until then"
+
+
+def test_continuous_trigger_of_a_window_with_an_end_fires_at_every_interval_when_the_input_ends() -> None:
+    op = windows(TumblingEventTimeWindows.of(12), ContinuousEventTimeTrigger.of(5))
+    push(op, (1, 1))
+    op.watermark(END)
+    assert emitted(op) == [[1], [1], [1]], "at 5, at 10, and at 11, the end"
+
+
+# Triggers and assigners that forget to return something -------------------------------------------------
+
+
+class Forgetful(Trigger):  # type: ignore[type-arg]
+    """Sets a timer of both kinds and returns nothing from one method."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def _result(self, method: str) -> Any:
+        return None if method == self.method else TriggerResult.CONTINUE
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+        ctx.register_event_time_timer(5)
+        ctx.register_processing_time_timer(ctx.get_current_processing_time() + 5)
+        return self._result("on_element")
+
+    def on_event_time(self, time: int, window: Any, ctx: Any) -> Any:
+        return self._result("on_event_time")
+
+    def on_processing_time(self, time: int, window: Any, ctx: Any) -> Any:
+        return self._result("on_processing_time")
+
+    def on_merge(self, window: Any, ctx: Any) -> None: ...
+
+    def clear(self, window: Any, ctx: Any) -> None: ...
+
+
+@pytest.mark.parametrize("method", ["on_element", "on_event_time", "on_processing_time"])
+@pytest.mark.parametrize(
+    "around",
+    [lambda trigger: trigger, PurgingTrigger.of, lambda trigger: ProcessingTimeoutTrigger.of(trigger, 1000)],
+    ids=["alone", "in PurgingTrigger", "in ProcessingTimeoutTrigger"],
+)
+def test_a_trigger_without_a_decision_is_named(method: str, around: Any) -> None:
+    op = windows(TumblingEventTimeWindows(10), around(Forgetful(method)))
+    expected = rf"Forgetful.{method}\(\) returned None, expected a TriggerResult"
+    moments = {
+        "on_element": lambda: push(op, (1, 3)),
+        "on_event_time": lambda: op.watermark(7),
+        "on_processing_time": lambda: op.advance(0.1),
+    }
+    if method != "on_element":
+        push(op, (1, 3))
+    with pytest.raises(UserCodeError, match=expected):
+        moments[method]()
+
+
+class Odd(TumblingEventTimeWindows):
+    """Returns something else than a list of windows."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(10)
+        self.result = result
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
+        return self.result
+
+
+@pytest.mark.parametrize("result", [None, TimeWindow(0, 10), 7])
+def test_an_assigner_that_returns_no_list_is_named(result: Any) -> None:
+    op = windows(Odd(result), OwnTrigger())
+    with pytest.raises(UserCodeError) as caught:
+        push(op, (1, 3))
+    assert f"Odd.assign_windows() returned {result!r}, expected a list of windows" in str(caught.value)
+
+
+@pytest.mark.parametrize("result", [(TimeWindow(0, 10),), {TimeWindow(0, 10)}, []])
+def test_an_assigner_may_return_any_collection(result: Any) -> None:
+    op = windows(Odd(result), OwnTrigger())
+    push(op, (1, 3))
+    op.watermark(END)
+    assert emitted(op) == [[1] for _ in result]

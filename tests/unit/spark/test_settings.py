@@ -30,3 +30,11 @@ def test_the_shuffle_buffer_bounds_both_ends():
     settings = session_settings(Configuration.from_dict({"firesteel.shuffle.buffer": "2 mb"}), local=True)
     ends = ("readerMaxMemory", "writerMaxMemory")
     assert {settings[f"spark.shuffle.streaming.{end}"] for end in ends} == {str(2 * 2**20)}
+
+
+def test_task_slots_are_cores_of_the_executors_of_a_cluster():
+    slots = Configuration.from_dict({"taskmanager.numberOfTaskSlots": "3"})
+    assert session_settings(slots, local=False)["spark.executor.cores"] == "3"
+    assert "spark.executor.cores" not in session_settings(slots, local=True), "it has none: slots are threads"
+    slots.set_string("spark.executor.cores", "4")
+    assert session_settings(slots, local=False)["spark.executor.cores"] == "4"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.errors import IncompatibleStateError, StateNotSerializableError
+from firesteel.common.serializer import TypeSerializer
 from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import AggregateFunction
@@ -597,3 +598,112 @@ def test_a_late_migration_is_part_of_the_next_delta(make: Make) -> None:
     turn_to(again, "a")
     assert again.get_state(ValueStateDescriptor("renamed", Types.INT())).value() == 10
     assert again.get_state(VALUE).value() is None
+
+
+# Serializers of users -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Socket:
+    """What would be written in another form without its serializer."""
+
+    port: int
+
+
+class Ports(TypeSerializer[Socket]):
+    """Writes the port alone, marked."""
+
+    def __init__(self, mark: bytes = b"port:") -> None:
+        self.mark = mark
+
+    def serialize(self, element: Socket, stream: Any) -> None:
+        stream.write(self.mark + str(element.port).encode())
+
+    def deserialize(self, stream: Any) -> Socket:
+        assert stream.read(len(self.mark)) == self.mark
+        return Socket(int(stream.read()))
+
+
+def larger(a: Socket, b: Socket) -> Socket:
+    return max(a, b, key=lambda socket: socket.port)
+
+
+class Last(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return Socket(0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_b
+
+
+SERIALIZED: dict[str, Callable[[Any], StateDescriptor]] = {
+    "value": lambda kind: ValueStateDescriptor("value", kind),
+    "list": lambda kind: ListStateDescriptor("list", kind),
+    "map": lambda kind: MapStateDescriptor("map", kind, kind),
+    "reducing": lambda kind: ReducingStateDescriptor("reducing", larger, kind),
+    "aggregating": lambda kind: AggregatingStateDescriptor("aggregating", Last(), kind),
+}
+
+
+def put_socket(state: Any, port: int) -> None:
+    if hasattr(state, "put"):
+        state.put(Socket(-port), Socket(port))
+    elif hasattr(state, "add"):
+        state.add(Socket(port))
+    else:
+        state.update(Socket(port))
+
+
+def socket_in(state: Any) -> Any:
+    if hasattr(state, "put"):
+        return list(state.items())
+    found = state.value() if hasattr(state, "value") else state.get()
+    return found if isinstance(found, Socket) else list(found)
+
+
+@pytest.mark.parametrize("ttl", [False, True], ids=["for ever", "with ttl"])
+@pytest.mark.parametrize("kind", SERIALIZED)
+def test_values_are_written_and_read_by_the_users_serializer(make: Make, kind: str, ttl: bool) -> None:
+    def described() -> StateDescriptor:
+        descriptor = SERIALIZED[kind](Ports())
+        if ttl:
+            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+        return descriptor
+
+    clock = ManualClock()
+    backend = make(clock.now)
+    state = backend.get_keyed_state(described())
+    ports = range(1, 8)  # more than a small disk backend has in memory
+    for port in ports:
+        turn_to(backend, f"key {port}")
+        put_socket(state, port)
+    blocks = written(backend.begin_snapshot(1, full=True))
+    assert all(b"port:%d" % port in b"".join(blocks) for port in ports)
+    other = make(clock.now)
+    other.expect(backend.metas())
+    for block in blocks:
+        other.restore_block(block)
+    restored = other.get_keyed_state(described())
+    for port in ports:
+        turn_to(other, f"key {port}")
+        expected = {"list": [Socket(port)], "map": [(Socket(-port), Socket(port))]}
+        assert socket_in(restored) == expected.get(kind, Socket(port))
+
+
+def test_a_serializer_in_place_of_a_type_is_another_type(make: Make) -> None:
+    backend = make()
+    state = backend.get_state(ValueStateDescriptor("value", Ports()))
+    turn_to(backend, "a")
+    state.update(Socket(1))
+    other = make()
+    other.expect(backend.metas())
+    for block in written(backend.begin_snapshot(1, full=True)):
+        other.restore_block(block)
+    with pytest.raises(IncompatibleStateError, match=r"found a value state of SerializedTypeInfo<Ports\(\)>"):
+        other.get_state(ValueStateDescriptor("value", Types.PICKLED_BYTE_ARRAY()))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firesteel.common.errors import CorruptStateError, IncompatibleStateError, ProgramError
+from firesteel.common.serializer import TypeSerializer
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor
 from firesteel.plan.state_handles import StateMode
@@ -156,3 +157,29 @@ def test_a_block_of_another_kind_is_refused() -> None:
     backend: Any = OperatorStateBackend()
     with pytest.raises(CorruptStateError, match="a block of operator state begins with"):
         backend.restore([[write_block(("put", "t", False, [], []))]], 0, 1)
+
+
+class Roman(TypeSerializer[int]):
+    """Writes small numbers as letters."""
+
+    def serialize(self, element: int, stream: Any) -> None:
+        stream.write(b"roman:" + b"I" * element)
+
+    def deserialize(self, stream: Any) -> int:
+        found: bytes = stream.read()
+        return found.count(b"I")
+
+
+def test_items_are_written_and_read_by_the_users_serializer() -> None:
+    numbers = ListStateDescriptor("numbers", Roman())
+    rules = MapStateDescriptor("rules", Types.STRING(), Roman())
+    backend = OperatorStateBackend([rules])
+    backend.get_list_state(numbers).update([3, 1])
+    backend.get_broadcast_state(rules).put("limit", 4)
+    blocks = backend.snapshot()
+    assert all(text in b"".join(blocks) for text in (b"roman:III", b"roman:I", b"roman:IIII"))
+    other = OperatorStateBackend([rules])
+    other.restore([blocks], 0, 1)
+    other.expect(backend.metas())
+    assert list(other.get_list_state(numbers)) == [3, 1]
+    assert list(other.get_broadcast_state(rules).items()) == [("limit", 4)]

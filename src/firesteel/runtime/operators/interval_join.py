@@ -29,6 +29,11 @@ KeyOf = Callable[[Any], Any]
 #: Names of the tables with the records of each side; no state of a user can be called so.
 TABLES = ("\0left", "\0right")
 
+_NO_TIME = (
+    "an interval join compares event times, and there is a record without one: call "
+    "assign_timestamps_and_watermarks() on both streams first"
+)
+
 
 def _time_of(entry: tuple[int, Any]) -> int:
     return entry[0]
@@ -98,10 +103,7 @@ class IntervalJoinOperator(FunctionOperator):
 
     def _process(self, side: int, values: list[Any], timestamps: Timestamps) -> None:
         if timestamps is None:
-            raise ProgramError(
-                "an interval join compares event times, and these records have none: call "
-                "assign_timestamps_and_watermarks() on both streams first"
-            )
+            raise ProgramError(_NO_TIME)
         context, key_of = self._context, self._keys[side]
         assert key_of is not None
         if self._state.tracks:
@@ -110,7 +112,8 @@ class IntervalJoinOperator(FunctionOperator):
         context.results, context.asides = [], []
         stamps: list[int | None] = []
         for time, value in zip(timestamps, cursor, strict=False):
-            assert time is not None
+            if time is None:
+                raise ProgramError(_NO_TIME)
             if time < self.current_watermark:
                 self._divert(side, value, time)
             else:

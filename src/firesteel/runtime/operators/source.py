@@ -38,6 +38,7 @@ class SourceOperator(Operator):
         self._retry_at = 0.0
         self._woken = False
         self._suspended = False
+        self._left_alone = False
         self._part = self._create_part()
         self._reader: SourceReader | None = None
 
@@ -90,7 +91,7 @@ class SourceOperator(Operator):
         """Send one batch into the chain; False when there was nothing to send."""
         assert self._reader is not None
         self._woken = False
-        polled = self._reader.poll(limit)
+        polled = Polled([], ended=True) if self._left_alone else self._reader.poll(limit)
         self._retry_at = polled.retry_at
         self._send(polled)
         self._time.check_idle(self._now())
@@ -120,6 +121,8 @@ class SourceOperator(Operator):
             if self.alignment is not None:
                 self.alignment.release()
             self._reader.stop()
+            # One that does not know how to end would give records for ever, or wait for ever.
+            self._left_alone = type(self._reader).stop is SourceReader.stop
 
     def close(self) -> None:
         """Close the reader and, when the source is one, the user's function."""
