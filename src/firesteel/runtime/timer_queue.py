@@ -39,7 +39,7 @@ class TimerQueue:
     Times beyond the first or last timestamp mean that timestamp: a timer far in the future is one for the end of time.
     """
 
-    __slots__ = ("_buckets", "_firing", "_heap", "_log", "_views", "_watched")
+    __slots__ = ("_buckets", "_ended", "_firing", "_heap", "_log", "_views", "_watched")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
@@ -48,6 +48,7 @@ class TimerQueue:
         self._views: list[FrozenQueue] = []
         self._log: Changes | None = None
         self._watched = False  # whether there are views or a log
+        self._ended = False  # whether the last timers of all are ringing or have rung
 
     def add(self, time: int, entry: Hashable) -> None:
         """Register a timer; nothing happens when it is there already."""
@@ -70,7 +71,8 @@ class TimerQueue:
         if type(time) is not int:
             time = _whole(time)
         if not MIN_TIMESTAMP <= time <= MAX_TIMESTAMP:
-            self.add(_clamped(time), entry)
+            if not self._ended or time < 0:  # one that sets itself again for later must come to an end
+                self.add(_clamped(time), entry)
             return
         if self._watched:
             self._note(time, (entry,))
@@ -115,6 +117,8 @@ class TimerQueue:
         heap, buckets = self._heap, self._buckets
         while heap and heap[0] <= time:
             at = heappop(heap)
+            if at == MAX_TIMESTAMP:
+                self._ended = True
             if self._watched and at in buckets:
                 self._note(at, _members(buckets[at]))
             bucket = buckets.pop(at, self)

@@ -164,3 +164,13 @@ def test_a_timer_at_the_end_of_time_may_remove_another_by_a_time_beyond_it() -> 
     assert next(due) == (MAX_TIMESTAMP, "a")
     queue.remove(2**90, "b")
     assert list(due) == []
+
+
+def test_a_timer_at_the_end_of_time_that_sets_itself_again_for_later_rings_once() -> None:
+    queue = queue_of((MAX_TIMESTAMP, "a"))
+    rung = []
+    for time, entry in queue.due(MAX_TIMESTAMP):
+        rung.append((time, entry))
+        assert len(rung) < 10
+        queue.add(time + 5, entry)
+    assert rung == [(MAX_TIMESTAMP, "a")]
