@@ -70,6 +70,11 @@ def test_similar_text_is_allowed(text: str) -> None:
     assert not FORBIDDEN.search(text)
 
 
+def test_no_leftovers_of_tools() -> None:
+    leftovers = {".orig", ".rej", ".bak", ".swp", ".tmp"}
+    assert [path for path in repository_files() if path.suffix in leftovers or path.name.endswith("~")] == []
+
+
 def test_version_is_the_same_everywhere() -> None:
     version = PROJECT["project"]["version"]
     assert firesteel.__version__ == version
