@@ -154,6 +154,7 @@ def _program(graph: StreamGraph, plan: JobPlan, configuration: Configuration) ->
             vertex.max_parallelism,
             uid=nodes[operator.id].uid,
             max_parallelism_is_given=for_all or nodes[operator.id].max_parallelism is not None,
+            state_types=operator.state_types,
         )
         for vertex in plan.vertices
         for operator in vertex.operators

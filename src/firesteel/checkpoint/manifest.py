@@ -42,7 +42,8 @@ _FIRST_LINE = re.compile(rb"firesteel manifest (\d{1,9}) ([0-9a-f]{64})\n")
 class OperatorState:
     """All state of one operator: its identity, how it was spread, and the handles of its subtasks.
 
-    ``enumerator`` is the state of a source's split enumerator, None when the operator has none.
+    ``enumerator`` is the state of a source's split enumerator, None when the operator has none. ``types`` are those of
+    what the operator keeps by itself, as far as the program declared them: ``{"keys": "Integer"}``.
     """
 
     id: str
@@ -52,6 +53,7 @@ class OperatorState:
     uid: str | None = None
     subtasks: tuple[OperatorHandle, ...] = ()
     enumerator: bytes | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_state(self) -> bool:
@@ -180,7 +182,7 @@ def _manifest_from_json(data: Any) -> Manifest:
 
 
 def _operator_to_json(operator: OperatorState) -> dict[str, Any]:
-    return {
+    data: dict[str, Any] = {
         "id": operator.id,
         "uid": operator.uid,
         "name": operator.name,
@@ -189,6 +191,9 @@ def _operator_to_json(operator: OperatorState) -> dict[str, Any]:
         "enumerator": None if operator.enumerator is None else _text(operator.enumerator),
         "subtasks": [_handle_to_json(handle) for handle in operator.subtasks],
     }
+    if operator.types:
+        data["types"] = dict(operator.types)
+    return data
 
 
 def _operator_from_json(data: Any) -> OperatorState:
@@ -200,6 +205,7 @@ def _operator_from_json(data: Any) -> OperatorState:
         max_parallelism=data["max_parallelism"],
         enumerator=None if data["enumerator"] is None else _blob(data["enumerator"]),
         subtasks=tuple(_handle_from_json(data["id"], handle) for handle in data["subtasks"]),
+        types=data.get("types", {}),
     )
 
 

@@ -7,8 +7,10 @@ State belongs to an operator id; a ``uid`` fixes the id whatever else changes. T
 - Keyed state is cut into as many key groups as the operator had as maximum parallelism. That number can never change;
   an operator for which the program names none takes the old one over.
 - The parallelism may change, up to the maximum parallelism.
+- What an operator keeps by itself - keys, the records in windows and joins, reduced values - must have the type that
+  it had. A type is known when the program declares it; one that it leaves open now, or did then, is not compared.
 
-State names and types inside an operator are compared in the tasks, when its functions ask for their states.
+The states that functions ask for are compared in the tasks, when they do.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class ProgramOperator:
     uid: str | None = None
     stateful: bool = True
     max_parallelism_is_given: bool = True
+    state_types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,14 @@ class Match:
     """How to start.
 
     ``max_parallelism`` holds, by operator id, numbers that operators take over from their state in place of the
-    default; ``dropped`` the operators whose state is left behind, because the user allows it.
+    default, and ``state_types`` what is known of the types of their state, from now and from before. ``dropped`` are
+    the operators whose state is left behind, because the user allows it.
     """
 
     restore: Restore
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
     max_parallelism: Mapping[str, int] = field(default_factory=dict)
+    state_types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dropped: tuple[OperatorState, ...] = ()
 
 
@@ -72,6 +77,7 @@ def match(point: RestorePoint, program: Iterable[ProgramOperator], allow_non_res
         for state in kept
         if _adopts_max_parallelism(operators[state.id], state)
     }
+    known_types = {state.id: _known_types(operators[state.id], state) for state in kept if state.has_state}
     restored = {
         state.id: OperatorRestore(state.parallelism, state.max_parallelism, state.subtasks) for state in kept
     }
@@ -79,6 +85,7 @@ def match(point: RestorePoint, program: Iterable[ProgramOperator], allow_non_res
         Restore(point.manifest.checkpoint_id, point.root, restored),
         {state.id: state.enumerator for state in kept if state.enumerator is not None},
         adopted,
+        known_types,
         lost,
     )
 
@@ -106,6 +113,20 @@ def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> 
             f"set_max_parallelism({state.max_parallelism})"
         )
     return True
+
+
+def _known_types(operator: ProgramOperator, state: OperatorState) -> dict[str, str]:
+    """The types of what an operator keeps by itself; refuses another one than it was saved with."""
+    for what, saved in state.types.items():
+        wanted = operator.state_types.get(what, saved)
+        if wanted != saved and (what != "keys" or state.has_keyed_state):
+            raise IncompatibleStateError(
+                f"{_shown(operator)} cannot take its state: expected {what} of type {wanted}, found {what} of type "
+                f"{saved}; go back to the old type, write a savepoint with converted state "
+                "(firesteel.state_processor), or give the operator another uid and drop the old state with -n "
+                "(--allowNonRestoredState)"
+            )
+    return {**state.types, **operator.state_types}
 
 
 def _unmatched(

@@ -79,6 +79,7 @@ def _operator_plans(chain: Chain) -> tuple[OperatorPlan, ...]:
             output_type=step.node.output_type,
             side_types=step.node.side_types,
             key_selectors=step.node.key_selectors,
+            state_types=step.node.state_types,
             parent=None if step is chain.head else position[step.inputs[0].source],
             parent_tag=None if step is chain.head else step.inputs[0].side_output,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firesteel.common.errors import ProgramError
@@ -19,7 +20,7 @@ from firesteel.contracts.state import MapStateDescriptor
 from firesteel.contracts.stream_operators import InputSelectable, TwoInputStreamOperator
 from firesteel.datastream.key_selectors import KeyLike
 from firesteel.datastream.keyed_stream import KeyedStream
-from firesteel.datastream.stream import DataStream, Origin, declared_type
+from firesteel.datastream.stream import DataStream, Origin, declared_type, type_texts
 from firesteel.datastream.user_functions import ship_function, ship_operator
 from firesteel.plan.operator_specs import (
     BroadcastProcessSpec,
@@ -31,6 +32,8 @@ from firesteel.plan.operator_specs import (
 )
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
+
+_NOTHING: Mapping[str, TypeInformation | None] = {}
 
 
 class ConnectedStreams:
@@ -91,7 +94,13 @@ class ConnectedStreams:
     def _is_keyed_stream(self) -> bool:
         return isinstance(self.stream1, KeyedStream) or isinstance(self.stream2, KeyedStream)
 
-    def _add(self, name: str, spec: OperatorSpec, output_type: TypeInformation | None) -> DataStream:
+    def _add(
+        self,
+        name: str,
+        spec: OperatorSpec,
+        output_type: TypeInformation | None,
+        kept: Mapping[str, TypeInformation | None] = _NOTHING,
+    ) -> DataStream:
         environment = self.stream1._env
         type_info = declared_type(f"{name}", output_type)
         selectors = [(stream._key_selectors() or (None,))[0] for stream in (self.stream1, self.stream2)]
@@ -101,6 +110,7 @@ class ConnectedStreams:
             (*self.stream1._edges(0), *self.stream2._edges(1)),
             output_type=type_info,
             key_selectors=tuple(selectors) if self._is_keyed_stream() else (),
+            state_types=type_texts({"keys": self.stream1._key_type() or self.stream2._key_type(), **kept}),
         )
         return DataStream(environment, (Origin(node),), type_info)
 
@@ -165,5 +175,6 @@ class BroadcastConnectedStream:
             (*stream._edges(0), *self.broadcast_stream.input_stream._edges(1)),
             output_type=type_info,
             key_selectors=(*stream._key_selectors(), None) if keyed else (),
+            state_types=type_texts({"keys": stream._key_type()}),
         )
         return DataStream(stream._env, (Origin(node),), type_info)

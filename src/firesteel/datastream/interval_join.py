@@ -72,4 +72,5 @@ class IntervalJoined:
         function = ship_function(process_join_function, "process() of an interval join", ProcessJoinFunction)
         tags = {side: tag.tag_id for side, tag in self._late.items()}
         spec = IntervalJoinSpec(function, self._lower, self._upper, tags.get("left"), tags.get("right"))
-        return ConnectedStreams(self._left, self._right)._add("Interval Join", spec, output_type)
+        kept = {"left records": self._left._type, "right records": self._right._type}
+        return ConnectedStreams(self._left, self._right)._add("Interval Join", spec, output_type, kept)

@@ -21,6 +21,7 @@ from firesteel.datastream.user_functions import wrong_argument
 if TYPE_CHECKING:
     from firesteel.contracts.evictors import Evictor
     from firesteel.contracts.windows import Trigger, WindowAssigner
+    from firesteel.datastream.keyed_stream import KeyedStream
     from firesteel.datastream.stream import DataStream
     from firesteel.datastream.windowed_stream import WindowedStream
 
@@ -70,19 +71,28 @@ class EqualTo:
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedPair:
         """The windows that records of both sides must share."""
-        return WindowedPair(self._united().window(assigner), self._streams.co_groups)
-
-    def _united(self) -> Any:
+        windowed = self._united().window(assigner)
         first, second = self._streams._first, self._streams._second
-        getters = [
-            key_of((key,), stream._type, None).selector.load()
+        windowed._kept_records = {
+            "records of the first stream": first._type,
+            "records of the second stream": second._type,
+        }
+        return WindowedPair(windowed, self._streams.co_groups)
+
+    def _united(self) -> KeyedStream:
+        first, second = self._streams._first, self._streams._second
+        keys = [
+            key_of((key,), stream._type, None)
             for key, stream in zip(self._keys, (first, second), strict=True)
         ]
+        getters = [key.selector.load() for key in keys]
         tagged = [
             stream.map(_Tag(side)).name(name)
             for side, stream, name in ((FIRST, first, "First Side"), (SECOND, second, "Second Side"))
         ]
-        return tagged[0].union(tagged[1]).key_by(_KeyOfEither(*map(_call, getters)))
+        # Keys of two types may still be equal, such as 1 and 1.0; then neither type is that of all keys.
+        key_type = keys[0].type if keys[0].type == keys[1].type else None
+        return tagged[0].union(tagged[1]).key_by(_KeyOfEither(*map(_call, getters)), key_type=key_type)
 
 
 class WindowedPair:

@@ -82,6 +82,9 @@ class KeyedStream(DataStream):
     def _key_selectors(self) -> tuple[Shipped | None, ...]:
         return (self._key.selector,)
 
+    def _key_type(self) -> TypeInformation | None:
+        return self._key.type
+
     # Per key ----------------------------------------------------------------------------------------
 
     def process(self, func: Function, output_type: TypeInformation | None = None) -> DataStream:
@@ -139,12 +142,12 @@ class KeyedStream(DataStream):
         shipped = ship_plain_callable(func, operation, arguments=2)
         spec = WithStateSpec(shipped, kind, declared_type(operation, state_type))
         name = f"{kind.value.replace('_', ' ').title()} With State"
-        return self._add(name, spec, declared_type(operation, output_type))
+        return self._add(name, spec, declared_type(operation, output_type), {"state": spec.state_type})
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """The reduction of all records of a key so far, for every record; in BATCH only the last one."""
         spec = ReduceSpec(ship_callable(func, "reduce()", ReduceFunction, arguments=2))
-        return self._add("Reduce", spec, self._type)
+        return self._add_reduce("Reduce", spec)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """The sum of a field over the records of a key so far; other fields are those of the first record."""
@@ -186,7 +189,10 @@ class KeyedStream(DataStream):
 
     def _add_rolling(self, name: str, function: ReduceFunction, description: str) -> DataStream:
         shipped = replace(Shipped.of(function, description), description=description)
-        return self._add(name, ReduceSpec(shipped), self._type)
+        return self._add_reduce(name, ReduceSpec(shipped))
+
+    def _add_reduce(self, name: str, spec: ReduceSpec) -> DataStream:
+        return self._add(name, spec, self._type, {"records": self._type})
 
     def key_by(
         self,

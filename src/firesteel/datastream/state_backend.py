@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from enum import Enum
+from typing import Any
 
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, short_repr
+from firesteel.contracts.state_backend import StateBackend, StateStore, StateStoreContext, qualified_name, store_opener
 from firesteel.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "PredefinedOptions",
     "RocksDBStateBackend",
     "StateBackend",
+    "StateStore",
+    "StateStoreContext",
 ]
 
 
@@ -29,14 +32,6 @@ class PredefinedOptions(Enum):
     SPINNING_DISK_OPTIMIZED = 1
     SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
     FLASH_SSD_OPTIMIZED = 3
-
-
-class StateBackend(ABC):  # noqa: B024 - a marker, as in Flink
-    """Base of the backends."""
-
-    def to_configuration(self) -> Configuration:
-        """The options that choose it; not in PyFlink."""
-        raise ProgramError(f"{type(self).__name__} is not a backend that Firesteel has")
 
 
 class HashMapStateBackend(StateBackend):
@@ -120,10 +115,30 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """A backend that Firesteel does not know."""
+    """A backend of one's own, from a function that makes a `StateStore` of a `StateStoreContext`.
 
-    def __init__(self, backend: object) -> None:
+    Also the class of a store that does so when it is made, or a `StateBackend` that overrides ``open``, or the class
+    of one.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        store_opener(backend, "CustomStateBackend()")
         self._backend = backend
+
+    def open(self, context: StateStoreContext) -> StateStore:
+        """The store of one operator's subtask."""
+        return store_opener(self._backend, "CustomStateBackend()")(context)
+
+    def get_backend(self) -> Any:
+        """What it was made from; not in PyFlink."""
+        return self._backend
+
+    def to_configuration(self) -> Configuration:
+        """The options that choose it; not in PyFlink."""
+        return Configuration().set(options.STATE_BACKEND, qualified_name(self._backend))
+
+    def __str__(self) -> str:
+        return f"CustomStateBackend({qualified_name(self._backend)})"
 
 
 # Names of Flink 1.x, where a backend was also a storage --------------------------------------------------

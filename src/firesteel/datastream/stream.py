@@ -8,7 +8,7 @@ and uniting add none.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
@@ -88,9 +88,10 @@ if TYPE_CHECKING:
     from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
     from firesteel.datastream.windowed_stream import AllWindowedStream
 
-__all__ = ["DataStream", "Origin", "declared_type"]
+__all__ = ["DataStream", "Origin", "declared_type", "type_texts"]
 
 _AUTO = Auto()
+_NOTHING: Mapping[str, TypeInformation | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +175,28 @@ class DataStream(OperatorSettings):
         """The key selector of a keyed stream."""
         return ()
 
-    def _add(self, name: str, spec: OperatorSpec, type_info: TypeInformation | None = None) -> DataStream:
-        """Add an operator that reads this stream, and return its output."""
+    def _key_type(self) -> TypeInformation | None:
+        """The type of the keys of a keyed stream, when it is known."""
+        return None
+
+    def _add(
+        self,
+        name: str,
+        spec: OperatorSpec,
+        type_info: TypeInformation | None = None,
+        kept: Mapping[str, TypeInformation | None] = _NOTHING,
+    ) -> DataStream:
+        """Add an operator that reads this stream, and return its output.
+
+        ``kept`` tells the types of what the operator keeps as state by itself, in words.
+        """
         node = self._env._add_node(
-            name, spec, self._edges(), output_type=type_info, key_selectors=self._key_selectors()
+            name,
+            spec,
+            self._edges(),
+            output_type=type_info,
+            key_selectors=self._key_selectors(),
+            state_types=type_texts({"keys": self._key_type(), **kept}),
         )
         return DataStream(self._env, (Origin(node),), type_info)
 
@@ -478,7 +497,9 @@ class DataStream(OperatorSettings):
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         spec = SinkSpec(ship_function(sink_func, "add_sink()", SinkFunction, GenericWriteAheadSink))
-        return self._add_sink("Unnamed", spec, key_selectors=self._key_selectors())
+        keeps_records = isinstance(sink_func, GenericWriteAheadSink)
+        kept = type_texts({"keys": self._key_type(), "records": self._type if keeps_records else None})
+        return self._add_sink("Unnamed", spec, key_selectors=self._key_selectors(), state_types=kept)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the stream with a `Sink`: writers, and committers for what they wrote."""
@@ -561,6 +582,15 @@ def _split_key_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[KeyLike, ...
 
 def _as_parts(key: Any) -> tuple[KeyLike, ...]:
     return tuple(key) if isinstance(key, (list, tuple)) else (key,)
+
+
+def type_texts(types: Mapping[str, TypeInformation | None]) -> dict[str, str]:
+    """Those of the types that say something, as text."""
+    return {
+        what: str(each)
+        for what, each in types.items()
+        if each is not None and not isinstance(each, PickledBytesTypeInfo)
+    }
 
 
 def _projected_type(index: int, type_info: TypeInformation | None) -> TypeInformation | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import AnyLength, millis_of
-from firesteel.common.typeinfo import TypeInformation
+from firesteel.common.typeinfo import TupleTypeInfo, TypeInformation
 from firesteel.contracts.evictors import Evictor
 from firesteel.contracts.functions import (
     AggregateFunction,
@@ -63,6 +63,8 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
         self._evictor: Evictor[Any, Any] | None = None
         self._allowed_lateness = 0
         self._late_tag: OutputTag | None = None
+        #: What windows keep when they keep the records themselves; `joined_streams` knows better.
+        self._kept_records: Mapping[str, TypeInformation | None] = {"records": keyed_stream._type}
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """The environment the stream belongs to."""
@@ -145,9 +147,10 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
         in parts, when it is implemented.
         """
         aggregator = ship_function(aggregate_function, "aggregate()", AggregateFunction)
-        if not isinstance(accumulator_type, list):
-            declared_type("aggregate()", accumulator_type)
-        return self._add(aggregator, self._shipped("aggregate()", window_function), output_type)
+        if isinstance(accumulator_type, list):
+            accumulator_type = TupleTypeInfo(accumulator_type)
+        kept = {"accumulators": declared_type("aggregate()", accumulator_type)}
+        return self._add(aggregator, self._shipped("aggregate()", window_function), output_type, kept)
 
     def apply(self, window_function: _APPLIED, output_type: TypeInformation | None = None) -> DataStream:
         """What a window function makes of all elements of a window, which are kept until it fires."""
@@ -201,7 +204,11 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
         return ship_function(window_function, used_by, self._apply_kind, self._process_kind)
 
     def _add(
-        self, aggregator: Shipped | None, function: Shipped | None, output_type: TypeInformation | None
+        self,
+        aggregator: Shipped | None,
+        function: Shipped | None,
+        output_type: TypeInformation | None,
+        accumulators: Mapping[str, TypeInformation | None] | None = None,
     ) -> DataStream:
         assigner = self._assigner
         trigger = self._trigger
@@ -221,7 +228,11 @@ class _Windowed(Generic[_APPLIED, _PROCESSED]):
             None if self._late_tag is None else self._late_tag.tag_id,
         )
         stream = self._keyed_stream._add(
-            type(assigner).__name__, spec, declared_type("the window's output_type", output_type)
+            type(assigner).__name__,
+            spec,
+            declared_type("the window's output_type", output_type),
+            # With an evictor windows keep all records, whatever becomes of them.
+            self._kept_records if accumulators is None or self._evictor is not None else accumulators,
         )
         used = ", ".join(each.description for each in (aggregator, function) if each is not None)
         self._describe(stream, f"{self._shown}({assigner!r}, {type(trigger).__name__}, {used})")

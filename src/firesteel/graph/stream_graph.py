@@ -37,7 +37,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation. ``parallelism`` None means the environment's; ``fixed_parallelism`` forbids changing it."""
+    """One operation. ``parallelism`` None means the environment's; ``fixed_parallelism`` forbids changing it.
+
+    ``state_types`` are the declared types of what the operator keeps by itself, in words: ``{"keys": "Integer"}``.
+    """
 
     id: int
     name: str
@@ -46,6 +49,7 @@ class Node:
     output_type: TypeInformation | None = None
     side_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
     key_selectors: tuple[Shipped | None, ...] = ()
+    state_types: Mapping[str, str] = field(default_factory=dict)
     parallelism: int | None = None
     fixed_parallelism: bool = False
     max_parallelism: int | None = None

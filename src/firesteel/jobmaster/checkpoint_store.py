@@ -33,7 +33,7 @@ from firesteel.jobmaster.instructions import (
 )
 from firesteel.jobmaster.master_core import Beginning
 from firesteel.jobmaster.start_point import StartPoint
-from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import SnapshotAcknowledged
 from firesteel.plan.state_handles import CheckpointOrder, OperatorHandle
 
@@ -127,6 +127,7 @@ class CheckpointStore:
                 uid=self._uids.get(operator.id),
                 subtasks=tuple(handles.get(operator.id, ())),
                 enumerator=instruction.enumerators.get(operator.id),
+                types=operator.state_types,
             )
             for vertex in self._plan.vertices
             for operator in vertex.operators
@@ -207,26 +208,30 @@ def start_point(point: RestorePoint) -> StartPoint:
 def matched_start(
     point: RestorePoint, plan: JobPlan, program: Sequence[matching.ProgramOperator], allow_non_restored: bool
 ) -> tuple[StartPoint, JobPlan]:
-    """What a changed program goes on from, and its plan with the numbers of key groups that its state has.
+    """What a changed program goes on from, and its plan with the numbers of key groups and the types of its state.
 
     Raises `IncompatibleStateError` when it cannot go on.
     """
     found = matching.match(point, program, allow_non_restored)
     for dropped in found.dropped:
         _LOG.warning("the state of operator '%s' is dropped: the program has no such operator", dropped.name)
-    vertices = tuple(
-        replace(vertex, max_parallelism=numbers[0])
-        if (
-            numbers := [
-                found.max_parallelism[o.id] for o in vertex.operators if o.id in found.max_parallelism
-            ]
-        )
-        else vertex
-        for vertex in plan.vertices
-    )
+    vertices = tuple(_adopting(vertex, found) for vertex in plan.vertices)
     restore = replace(found.restore, changed_program=True)
     start = StartPoint(restore, found.enumerators, point.location)
     return start, replace(plan, vertices=vertices)
+
+
+def _adopting(vertex: VertexPlan, found: matching.Match) -> VertexPlan:
+    """The vertex with what its operators take over from their state."""
+    numbers = [
+        found.max_parallelism[each.id] for each in vertex.operators if each.id in found.max_parallelism
+    ]
+    operators = tuple(
+        replace(each, state_types=found.state_types.get(each.id, each.state_types))
+        for each in vertex.operators
+    )
+    max_parallelism = numbers[0] if numbers else vertex.max_parallelism
+    return replace(vertex, max_parallelism=max_parallelism, operators=operators)
 
 
 def _handles_by_operator(

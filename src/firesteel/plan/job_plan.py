@@ -18,7 +18,10 @@ from firesteel.plan.shipped import Shipped
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """One operator of a chain. ``parent`` is its index in the chain, None for the head."""
+    """One operator of a chain. ``parent`` is its index in the chain, None for the head.
+
+    ``state_types``: see `graph.stream_graph.Node`. State that was saved with other ones cannot be used.
+    """
 
     id: str
     name: str
@@ -26,6 +29,7 @@ class OperatorPlan:
     output_type: TypeInformation | None = None
     side_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
     key_selectors: tuple[Shipped | None, ...] = ()
+    state_types: Mapping[str, str] = field(default_factory=dict)
     parent: int | None = None
     parent_tag: str | None = None
 

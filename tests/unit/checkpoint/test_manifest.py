@@ -60,6 +60,11 @@ def test_manifest_comes_back():
     assert Manifest.decode(empty.encode()) == empty
 
 
+def test_types_of_what_operators_keep_come_back():
+    operator = OperatorState("a1", "Reduce", 2, 128, types={"keys": "String", "records": "Row(f0: String)"})
+    assert Manifest.decode(Manifest("j", "n", 1, 0, operators=(operator,)).encode()).operators == (operator,)
+
+
 def test_golden_manifest_of_version_1():
     golden = (GOLDEN / "everything_v1").read_bytes()
     assert Manifest.decode(golden) == EVERYTHING
@@ -72,7 +77,7 @@ def test_golden_manifest_of_version_1():
         (Segment, "file offset length blocks checksum inline"),
         (StateMeta, "name mode kind type version"),
         (OperatorHandle, "operator_id subtask keyed lists states"),
-        (OperatorState, "id name parallelism max_parallelism uid subtasks enumerator"),
+        (OperatorState, "id name parallelism max_parallelism uid subtasks enumerator types"),
         (
             Manifest,
             "job_id job_name checkpoint_id timestamp kind operators master attempt epoch program root",

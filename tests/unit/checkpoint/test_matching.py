@@ -21,8 +21,10 @@ def listed(id="a", **options):
     )
 
 
-def saved(id, handle, name="Count", parallelism=2, max_parallelism=128, uid=None, enumerator=None):
-    return OperatorState(id, name, parallelism, max_parallelism, uid, (handle,), enumerator)
+def saved(
+    id, handle, name="Count", parallelism=2, max_parallelism=128, uid=None, enumerator=None, types=None
+):
+    return OperatorState(id, name, parallelism, max_parallelism, uid, (handle,), enumerator, types or {})
 
 
 def operator(id="a", parallelism=2, max_parallelism=128, **options):
@@ -117,3 +119,27 @@ def test_max_parallelism_is_about_keyed_state_only():
     for state in (listed(), keyed(segment=EMPTY)):
         result = match(point(state), [operator(parallelism=200, max_parallelism=512)])
         assert result.max_parallelism == {}
+
+
+def test_another_type_of_what_an_operator_keeps_is_refused_with_both_types():
+    state = keyed(types={"keys": "String", "records": "Integer"})
+    for what, wanted in (("keys", "Integer"), ("records", "Double")):
+        with pytest.raises(
+            IncompatibleStateError,
+            match=rf"'Count' \(uid 'c'\) .*expected {what} of type {wanted}, found {what} of type {state.types[what]}; "
+            r"go back to the old type.*another uid",
+        ):
+            match(point(state), [operator(uid="c", state_types={**state.types, what: wanted})])
+    with pytest.raises(IncompatibleStateError):  # nor does -n help
+        match(point(state), [operator(state_types={"keys": "Integer"})], allow_non_restored=True)
+
+
+def test_types_that_were_or_are_left_open_are_not_compared_and_not_forgotten():
+    result = match(point(keyed(types={"keys": "String"})), [operator(state_types={"records": "Integer"})])
+    assert result.state_types == {"a": {"keys": "String", "records": "Integer"}}
+
+
+def test_types_matter_only_where_there_is_state():
+    types = {"keys": "String"}
+    for state in (listed(types=types), keyed(segment=EMPTY, types=types)):
+        match(point(state), [operator(state_types={"keys": "Integer"})])
