@@ -34,6 +34,19 @@ from firesteel.common.errors import CheckpointError
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, Retention
 from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics, summary
+from firesteel.jobmaster.coordinator_messages import (
+    AttemptOver,
+    AttemptRunning,
+    AttemptStarting,
+    CoordinatorEvent,
+    CoordinatorInstruction,
+    EnumeratorsFailed,
+    EnumeratorsSaved,
+    FailAttempt,
+    FailJob,
+    JobOver,
+    SaveEnumerators,
+)
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
@@ -71,107 +84,6 @@ from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
 FINAL_RETRY_SECONDS = 1.0
 
 Subtask = tuple[int, int]
-
-
-# Between the coordinator and the core around it -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptStarting:
-    """Event: an attempt is about to start; its first tasks may have ended before the last one runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptRunning:
-    """Event: all tasks of an attempt run, having started from ``point``."""
-
-    attempt: int
-    point: StartPoint | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptOver:
-    """Event: the tasks of the attempt are ending without success."""
-
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
-class JobOver:
-    """Event: the last one."""
-
-    status: JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class SaveEnumerators:
-    """Instruction: take the state of all enumerators, now. Answered by `EnumeratorsSaved` or `EnumeratorsFailed`."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class EnumeratorsSaved:
-    """Event: the states by operator id; splits assigned before were sent before."""
-
-    checkpoint_id: int
-    states: Mapping[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class EnumeratorsFailed:
-    """Event: an enumerator raised."""
-
-    checkpoint_id: int
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
-class FailAttempt:
-    """Instruction: the attempt cannot go on; see `AttemptFailed`."""
-
-    error: BaseException
-    rewind: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FailJob:
-    """Instruction: the job is not this master's any more."""
-
-    error: BaseException
-
-
-CoordinatorEvent = (
-    AttemptStarting
-    | AttemptRunning
-    | AttemptOver
-    | JobOver
-    | EnumeratorsSaved
-    | EnumeratorsFailed
-    | SnapshotAcknowledged
-    | SnapshotDeclined
-    | SubtaskEnded
-    | SavepointRequested
-    | StopWithSavepointRequested
-    | CheckpointPublished
-    | CheckpointNotPublished
-    | TimerElapsed
-)
-CoordinatorInstruction = (
-    SaveEnumerators
-    | FailAttempt
-    | FailJob
-    | SendToTasks
-    | SetTimer
-    | PublishCheckpoint
-    | DiscardSnapshots
-    | SubsumeOlder
-    | CleanUp
-    | AnswerSavepoint
-)
-
-
-# The machine ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

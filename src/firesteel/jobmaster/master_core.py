@@ -16,11 +16,13 @@ from random import Random
 
 from firesteel.common.errors import CheckpointError, NoSuchSnapshotError
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_coordinator import (
+from firesteel.jobmaster.checkpoint_coordinator import CheckpointCoordinator
+from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
+from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics
+from firesteel.jobmaster.coordinator_messages import (
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
-    CheckpointCoordinator,
     CoordinatorEvent,
     EnumeratorsFailed,
     EnumeratorsSaved,
@@ -29,8 +31,6 @@ from firesteel.jobmaster.checkpoint_coordinator import (
     JobOver,
     SaveEnumerators,
 )
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
-from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics
 from firesteel.jobmaster.events import (
     AttemptFailed,
     CheckpointNotPublished,

@@ -9,12 +9,12 @@ import pytest
 
 from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_coordinator import (
-    FINAL_RETRY_SECONDS,
+from firesteel.jobmaster.checkpoint_coordinator import FINAL_RETRY_SECONDS, CheckpointCoordinator
+from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, Retention
+from firesteel.jobmaster.coordinator_messages import (
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
-    CheckpointCoordinator,
     CoordinatorEvent,
     CoordinatorInstruction,
     EnumeratorsFailed,
@@ -24,7 +24,6 @@ from firesteel.jobmaster.checkpoint_coordinator import (
     JobOver,
     SaveEnumerators,
 )
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, Retention
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
