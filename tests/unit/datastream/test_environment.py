@@ -384,7 +384,6 @@ def test_collect_refuses_bad_limits(env, limit):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("execution.checkpointing.unaligned.enabled", "true"),
         ("execution.state-recovery.claim-mode", "CLAIM"),
         ("python.profile.enabled", "true"),
         ("metrics.latency.interval", "1 s"),
@@ -395,6 +394,13 @@ def test_options_for_missing_features_are_refused_not_ignored(env, key, value):
     env.from_collection([1]).print()
     with pytest.raises(NotImplementedError, match=f"option '{key}': .* not part of this version"):
         env.execute()
+
+
+def test_unaligned_checkpoints_are_a_hint_that_is_answered_with_a_warning(env, caplog):
+    env.get_checkpoint_config().enable_unaligned_checkpoints()
+    env.from_collection([1]).print()
+    env.execute()
+    assert "checkpoints are aligned, with the same results" in caplog.text
 
 
 def test_execution_plan_is_json_like_flinks(env):
