@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firesteel.state.cached_backend import CachedBackend
+from firesteel.state.custom_backend import CustomBackend, OpenedStore
 from firesteel.state.disk_backend import DiskBackend
 from firesteel.state.disk_space import DiskSpace
 from firesteel.state.key_space import TableId
+from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 500
 
@@ -37,7 +41,7 @@ TABLES = ["first", "second"]
 class Run:
     """A space and its model, changed together."""
 
-    def __init__(self, rng: random.Random, backend: DiskBackend) -> None:
+    def __init__(self, rng: random.Random, backend: CachedBackend) -> None:
         self.rng = rng
         self.backend = backend
         self.space: DiskSpace = backend._disk_spaces[0]
@@ -117,14 +121,21 @@ def _actions(run: Run) -> Iterator[Any]:
         yield run.rng.choice(often if run.rng.random() < 0.95 else seldom)
 
 
+@pytest.mark.parametrize("kind", ["disk", "custom"])
 @settings(max_examples=CASES, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_space_holds_what_dictionaries_would(seed: int) -> None:
+def test_a_space_holds_what_dictionaries_would(kind: str, seed: int) -> None:
     rng = random.Random(seed)
-    backend = DiskBackend(cache_entries=rng.choice((1, 3, 100)), map_size=1 << 20)
+    size, store = rng.choice((1, 3, 100)), DictStore()
+    if kind == "disk":
+        backend: CachedBackend = DiskBackend(cache_entries=size, map_size=1 << 20)
+    else:
+        backend = CustomBackend(OpenedStore(lambda context: store, "DictStore"), cache_entries=size)
     run = Run(rng, backend)
     for _, action in zip(range(rng.randint(5, 120)), _actions(run), strict=False):
         action()
     for _ in range(20):
         run.look()
+    if kind == "custom":
+        assert len(run.space.records) == len(store.records)
     backend.close()

@@ -27,10 +27,11 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
-from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.custom_backend import CustomBackend, OpenedStore
 from firesteel.state.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300
 # -1 and -2 have the same hash; 3 and 3.0 are the same key.
@@ -92,9 +93,8 @@ class Subject:
         self.sum = backend.get_reducing_state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.INT()))
         self.total = backend.get_aggregating_state(AggregatingStateDescriptor("total", Sum(), Types.INT()))
         self.window = backend.namespaced(ListStateDescriptor("window", Types.INT()))
-        self.timers, self.window_timers = TimerQueue(), TimerQueue()
-        backend.add_timers("event-time", self.timers)
-        backend.add_timers("window-event-time", self.window_timers, namespaced=True)
+        self.timers = backend.timer_queue("event-time")
+        self.window_timers = backend.timer_queue("window-event-time", namespaced=True)
 
     def content(self) -> Model:
         """What it holds, through its states."""
@@ -274,7 +274,16 @@ def disk(rng: random.Random, incremental: bool = True) -> HashMapBackend:
     )
 
 
-BACKENDS = {"hashmap": hashmap, "disk": disk}
+def custom(rng: random.Random, incremental: bool = True) -> HashMapBackend:
+    return CustomBackend(
+        OpenedStore(DictStore, "DictStore"),
+        incremental=incremental,
+        max_deltas=rng.choice((1, 3, 16)),
+        cache_entries=rng.choice((1, 2, 4, 100)),
+    )
+
+
+BACKENDS = {"hashmap": hashmap, "disk": disk, "custom": custom}
 
 
 @pytest.mark.parametrize("kind", BACKENDS)

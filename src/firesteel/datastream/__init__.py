@@ -71,6 +71,8 @@ from firesteel.datastream.state_backend import (
     PredefinedOptions,
     RocksDBStateBackend,
     StateBackend,
+    StateStore,
+    StateStoreContext,
 )
 from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
 from firesteel.datastream.time_characteristic import TimeCharacteristic
@@ -150,6 +152,8 @@ __all__ = [
     "SourceFunction",
     "SplitStream",
     "StateBackend",
+    "StateStore",
+    "StateStoreContext",
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
     "TimeDomain",

@@ -13,6 +13,7 @@ from firesteel.common.errors import ProgramError
 from firesteel.common.execution_config import ExecutionConfig
 from firesteel.common.restart_strategy import RestartStrategyConfiguration
 from firesteel.common.time import Duration
+from firesteel.contracts.state_backend import has_store
 from firesteel.datastream.checkpoint_config import CheckpointConfig
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.execution_mode import RuntimeExecutionMode
@@ -22,6 +23,7 @@ from firesteel.datastream.slot_sharing_group import SlotSharingGroup
 from firesteel.datastream.state_backend import CustomStateBackend, StateBackend
 from firesteel.datastream.time_characteristic import TimeCharacteristic
 from firesteel.datastream.user_functions import wrong_argument
+from firesteel.plan.shipped import Shipped
 
 __all__ = ["EnvironmentSettings"]
 
@@ -49,6 +51,7 @@ class EnvironmentSettings:
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._default_local_parallelism = _available_cores()
         self._state_backend: StateBackend | None = None
+        self._shipped_backend: Shipped | None = None  # when it is the user's own
         self._time_characteristic = TimeCharacteristic.EventTime
 
     def get_config(self) -> ExecutionConfig:
@@ -268,17 +271,13 @@ class EnvironmentSettings:
         return self._time_characteristic
 
     def set_state_backend(self: E, state_backend: StateBackend) -> E:
-        """Choose where state lives."""
+        """Choose where state lives; this wins over the configuration."""
         if not isinstance(state_backend, StateBackend):
             raise wrong_argument("set_state_backend()", "a StateBackend", state_backend)
-        if isinstance(state_backend, CustomStateBackend):
-            raise wrong_argument(
-                "set_state_backend()",
-                "a HashMapStateBackend or an EmbeddedRocksDBStateBackend",
-                state_backend,
-                "backends written in Java cannot keep Python state",
-            )
-        self._configuration.add_all(state_backend.to_configuration())
+        is_own = has_store(type(state_backend))
+        said = state_backend.to_configuration()
+        self._shipped_backend = Shipped.of(_brought(state_backend), "set_state_backend()") if is_own else None
+        self._configuration.add_all(said)
         self._state_backend = state_backend
         return self
 
@@ -290,8 +289,18 @@ class EnvironmentSettings:
         """What the backend object says by now, unless another backend was chosen after it."""
         backend = self._state_backend
         said = Configuration() if backend is None else backend.to_configuration()
-        is_chosen = said.get(options.STATE_BACKEND) == configuration.get(options.STATE_BACKEND)
-        return said if is_chosen else Configuration()
+        return said if self._is_chosen(said, configuration) else Configuration()
+
+    def _own_backend(self, configuration: Configuration) -> Shipped | None:
+        """The user's own backend, unless another one was chosen after it."""
+        backend, shipped = self._state_backend, self._shipped_backend
+        if backend is None or shipped is None:
+            return None
+        return shipped if self._is_chosen(backend.to_configuration(), configuration) else None
+
+    @staticmethod
+    def _is_chosen(said: Configuration, configuration: Configuration) -> bool:
+        return said.get(options.STATE_BACKEND) == configuration.get(options.STATE_BACKEND)
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Choose when a failed job starts again."""
@@ -316,6 +325,11 @@ class EnvironmentSettings:
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
         """Accepted: values are Python objects and need no registration."""
         self._config.add_default_kryo_serializer(type_class_name, serializer_class_name)
+
+
+def _brought(backend: StateBackend) -> Any:
+    """What the user wrote, which is what errors should name."""
+    return backend.get_backend() if isinstance(backend, CustomStateBackend) else backend
 
 
 def _existing(used_by: str, path: str) -> str:

@@ -8,7 +8,13 @@ from typing import Any
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, short_repr
-from firesteel.contracts.state_backend import StateBackend, StateStore, StateStoreContext, qualified_name, store_opener
+from firesteel.contracts.state_backend import (
+    StateBackend,
+    StateStore,
+    StateStoreContext,
+    qualified_name,
+    store_opener,
+)
 from firesteel.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
 
 __all__ = [

@@ -288,7 +288,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         refuse_unsupported_options(configuration)
         name = job_name or configuration.get(options.PIPELINE_NAME) or _DEFAULT_JOB_NAME
         try:
-            return launch.submit(graph, configuration, name)
+            return launch.submit(graph, configuration, name, self._own_backend(configuration))
         finally:
             self._graph.mark_executed()
 

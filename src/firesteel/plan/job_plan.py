@@ -87,6 +87,8 @@ class JobPlan:
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     #: Classes of the program that tasks cannot import: state refers to them by name. See `checkpoint.state_pickle`.
     program_classes: bytes = field(default=b"", repr=False)
+    #: A state backend of the user's own that the program has set; wins over the options.
+    state_backend: Shipped | None = None
 
     @property
     def slots(self) -> int:

@@ -180,7 +180,8 @@ class SnapshotFile:
 
 def declined(snapshot: SubtaskSnapshot, error: BaseException) -> SnapshotDeclined:
     """What to tell the job master when a snapshot cannot be written."""
-    reason = f"{type(error).__name__}: {error}"
+    # Notes say which state, or whose store it is.
+    reason = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
     return SnapshotDeclined(snapshot.order.id, snapshot.vertex, snapshot.subtask, reason)
 
 

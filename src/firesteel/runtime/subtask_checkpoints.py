@@ -126,10 +126,14 @@ class SubtaskCheckpoints:
         """Fill the states of all operators; returns how far event time had come, at least."""
         for index, operator in enumerate(self._plan.operators):
             found = restore.operators.get(operator.id)
-            if found is not None:
+            if found is None:
+                continue
+            try:
                 restore_operator(
                     found, self._plan, self._subtask, self._keyed[index], self._lists[index], reader
                 )
+            except IncompatibleStateError as error:
+                raise IncompatibleStateError(f"operator {operator.name!r}: {error}") from error
         for index in range(1, len(self._links)):
             self._clock(index).clear()  # it was the head of a chain when the state was written
         return min(self._clock().get(), default=MIN_TIMESTAMP)
@@ -144,7 +148,7 @@ class SubtaskCheckpoints:
             elif names := [*keyed.unclaimed(), *lists.unclaimed()]:
                 raise IncompatibleStateError(
                     f"{operator.name!r} was restored with state that it does not ask for: "
-                    f"{', '.join(map(repr, names))}; ask for it in open() as before, say what it is called now with "
+                    f"{', '.join(map(repr, names))}; ask for it in open(), say what it is called now with "
                     "descriptor.renamed_from(), or allow it to be dropped (-n, --allowNonRestoredState)"
                 )
 

@@ -9,7 +9,6 @@ from firesteel.common.errors import UnsupportedOperationError
 from firesteel.common.time import MAX_TIMESTAMP, to_millis
 from firesteel.contracts.timers import TimerService
 from firesteel.runtime.services import TaskServices
-from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
 
 
@@ -57,10 +56,8 @@ class KeyedTimers(ClockOnly):
     def __init__(self, clock: EventClock, services: TaskServices, state: HashMapBackend) -> None:
         super().__init__(clock, services)
         self._keys = state
-        self.event_time = TimerQueue()
-        self.processing_time = TimerQueue()
-        state.add_timers("event-time", self.event_time)
-        state.add_timers("processing-time", self.processing_time)
+        self.event_time = state.timer_queue("event-time")
+        self.processing_time = state.timer_queue("processing-time")
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Fire when the machine's time reaches ``timestamp``; at once when it has passed."""

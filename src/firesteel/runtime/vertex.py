@@ -84,6 +84,7 @@ class VertexSubtask:
         self.finished = False
         self._mode = plan.mode
         self._configuration = Configuration.from_dict(dict(plan.options))
+        self._chosen_backend = plan.state_backend
         self._watermark_interval = watermark_interval(plan)
         self._job_parameters = plan.job_parameters
         self._services = services
@@ -135,6 +136,7 @@ class VertexSubtask:
                     self._checkpointing,
                 )
             )
+            self.backends[index].opened()
         if self._restored is not None and self._restored.changed_program:
             self._checkpoints.check_unclaimed(drop=self._configuration.get(SAVEPOINT_IGNORE_UNCLAIMED))
         if self._valve.clock > MIN_TIMESTAMP:
@@ -166,7 +168,10 @@ class VertexSubtask:
             except Exception as error:  # noqa: BLE001 - collected for the caller to decide
                 errors.append(error)
         for backend in self.backends:
-            backend.close()
+            try:
+                backend.close()
+            except Exception as error:  # noqa: BLE001 - a store of the user's own may raise, too
+                errors.append(error)
         return errors
 
     # Input --------------------------------------------------------------------------------------------
@@ -296,7 +301,7 @@ class VertexSubtask:
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
     ) -> ChainLink:
         state = self._create_backend(operator)
-        operator_state = OperatorStateBackend()
+        operator_state = OperatorStateBackend(operator=operator.name)
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
             tag: Branch(_converter(operator.side_types.get(tag)), receivers)
@@ -334,7 +339,9 @@ class VertexSubtask:
     def _create_backend(self, operator: OperatorPlan) -> HashMapBackend:
         if not any(operator.key_selectors):
             return HashMapBackend(self._services.now)
-        return create_backend(self._configuration, self._services.now, operator.name, self.subtask)
+        return create_backend(
+            self._configuration, self._services.now, operator.name, self.subtask, self._chosen_backend
+        )
 
     def _build_channels(self, plan: JobPlan) -> list[InputChannel]:
         found: list[InputChannel] = []

@@ -1,9 +1,10 @@
-"""Chooses the keyed backend that a job's options ask for."""
+"""Chooses the keyed backend that a program or its options ask for."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
@@ -16,9 +17,12 @@ from firesteel.common.options import (
     STATE_MAX_DELTAS,
     TMP_DIRS,
 )
+from firesteel.contracts.state_backend import store_opener
+from firesteel.plan.shipped import Shipped
+from firesteel.state.custom_backend import CustomBackend, OpenedStore, opener_of_option
 from firesteel.state.hashmap_backend import HashMapBackend
 
-__all__ = ["backend_name", "create_backend"]
+__all__ = ["backend_name", "check_backend", "create_backend"]
 
 #: Flink's names for its backends, old and new, as they are found in configurations and programs.
 _NAMES = {
@@ -36,34 +40,61 @@ _NAMES = {
 
 
 def create_backend(
-    configuration: Configuration, clock: Callable[[], float] = time.time, operator: str = "", subtask: int = 0
+    configuration: Configuration,
+    clock: Callable[[], float] = time.time,
+    operator: str = "",
+    subtask: int = 0,
+    chosen: Shipped | None = None,
 ) -> HashMapBackend:
-    """The keyed state of one operator's subtask; ``operator`` is the name that errors mention."""
-    incremental = configuration.get(CHECKPOINTING_INCREMENTAL)
-    max_deltas = configuration.get(STATE_MAX_DELTAS)
-    if backend_name(configuration) == "hashmap":
-        return HashMapBackend(clock, incremental=incremental, max_deltas=max_deltas, operator=operator)
-    # Only jobs that want it need LMDB.
-    from firesteel.state.disk_backend import DiskBackend
+    """The keyed state of one operator's subtask; ``operator`` is the name that errors mention.
 
-    return DiskBackend(
-        clock,
-        incremental=incremental,
-        max_deltas=max_deltas,
-        operator=operator,
-        directory=_directory(configuration, subtask),
-        cache_bytes=configuration.get(STATE_DISK_CACHE_SIZE),
-        cache_entries=configuration.get(STATE_DISK_CACHE_ENTRIES),
+    ``chosen`` is a backend of the user's own that the program has set, which wins over the configuration.
+    """
+    options: dict[str, Any] = {
+        "incremental": configuration.get(CHECKPOINTING_INCREMENTAL),
+        "max_deltas": configuration.get(STATE_MAX_DELTAS),
+        "operator": operator,
+    }
+    name = "" if chosen is not None else backend_name(configuration)
+    if name == "hashmap":
+        return HashMapBackend(clock, **options)
+    directory = _directory(configuration, subtask)
+    options |= {
+        "cache_bytes": configuration.get(STATE_DISK_CACHE_SIZE),
+        "cache_entries": configuration.get(STATE_DISK_CACHE_ENTRIES),
+    }
+    if name == "disk":
+        # Only jobs that want it need LMDB.
+        from firesteel.state.disk_backend import DiskBackend
+
+        return DiskBackend(clock, directory=directory, **options)
+    if chosen is not None:
+        name, opener = chosen.description, store_opener(chosen.load(), "set_state_backend()")
+    else:
+        opener = opener_of_option(name)
+    store = OpenedStore(
+        opener, name, operator=operator, subtask=subtask, configuration=configuration, parent=directory
     )
+    return CustomBackend(store, clock, **options)
+
+
+def check_backend(configuration: Configuration) -> None:
+    """Refuse what is no backend, before anything starts."""
+    name = backend_name(configuration)
+    if ":" in name:
+        opener_of_option(name)
 
 
 def backend_name(configuration: Configuration) -> str:
-    """``hashmap`` or ``disk``, whatever it is called in the configuration."""
+    """``hashmap`` or ``disk``, whatever it is called in the configuration; or ``module:attribute`` of another one."""
     wanted = configuration.get(STATE_BACKEND)
+    if ":" in wanted:
+        return wanted
     found = _NAMES.get(wanted.rsplit(".", 1)[-1].lower().removesuffix("factory"))
     if found is None:
         raise InvalidOptionError(
-            f"{STATE_BACKEND.key!r} is {wanted!r}, expected hashmap or disk (also: {', '.join(_NAMES)})"
+            f"{STATE_BACKEND.key!r} is {wanted!r}, expected hashmap or disk (also: {', '.join(_NAMES)}), "
+            "or 'module:attribute' naming a backend of your own"
         )
     return found
 

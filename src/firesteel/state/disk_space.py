@@ -52,7 +52,7 @@ class RecordView(Protocol):
 
 
 class RecordStore(Protocol):
-    """Records on disk."""
+    """Records outside of memory."""
 
     def get_all(self, places: list[bytes]) -> list[bytes | None]:
         """The records at some places."""
@@ -67,7 +67,8 @@ class RecordStore(Protocol):
     ) -> list[bytes]:
         """Store records of so many bytes together, and remove those at the places ``gone``.
 
-        ``new`` ones are stored only where there is no other record; returns the places where there is one.
+        There is something at the places of ``records`` and at those ``gone``. ``new`` ones are stored only where
+        there is no other record; returns the places where there is one.
         """
         ...
 
@@ -261,14 +262,17 @@ class DiskSpace(KeySpace):
 
     def _write_shared(self, places: list[bytes], rows: list[Row]) -> None:
         """Store rows in records that may have other keys in them."""
-        changed: dict[bytes, bytes | None] = dict(zip(places, self.records.get_all(places), strict=True))
+        stored = dict(zip(places, self.records.get_all(places), strict=True))
+        changed = dict(stored)
         for place, row in zip(places, rows, strict=True):
             changed[place] = record = merge_record(changed[place], row)
             if record is not None and has_several(record):
                 self._shared.add(place)
         records = sorted((place, record) for place, record in changed.items() if record is not None)
-        gone = [place for place, record in changed.items() if record is None]
-        self.records.put_all(records, [], gone, sum(len(record) for _, record in records))
+        known = [(place, record) for place, record in records if stored[place] is not None]
+        new = [(place, record) for place, record in records if stored[place] is None]
+        gone = [place for place, record in changed.items() if record is None and stored[place] is not None]
+        self.records.put_all(known, new, gone, sum(len(record) for _, record in records))
 
     def _rows(self, keys: list[Any]) -> list[Row]:
         tables = [(self.number(name), table) for name, table in self.tables.items() if table]

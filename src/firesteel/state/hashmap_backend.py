@@ -22,8 +22,8 @@ the state ``sum`` of a window::
 States that always turn to a namespace together share a `NamespaceScope`: make one with ``backend.scope()``, hand
 it to ``namespaced(descriptor, scope)`` and call ``scope.set_namespace(window)`` once for all of them.
 
-Timer queues belong to the state, too: an operator hands over each one it has (`add_timers`), and snapshots take
-and restore them together with the tables. So do stores that an operator keeps beside the tables (`add_store`).
+Timer queues belong to the state, too (`timer_queue`), and so do stores that an operator keeps beside the tables
+(`add_store`): snapshots take and restore them together with the tables.
 
 **A batch announces its keys.** While ``tracks`` is true, whoever is about to change an entry says so first:
 ``touch(keys)`` for what is under keys, ``touch_pairs(pairs)`` for what is under ``(key, namespace)``. Operators call
@@ -71,10 +71,11 @@ from firesteel.state.state_blocks import Accepts, chosen, read_block
 from firesteel.state.state_migration import conversion
 from firesteel.state.state_registry import StateRegistry, checked, is_internal
 from firesteel.state.state_ttl import TTL_KINDS, TtlState
-from firesteel.state.tracked_state import EntryStore, TimerStore, TrackedState
+from firesteel.state.timer_queue import TimerQueue
+from firesteel.state.tracked_state import EntryStore, TrackedState
 from firesteel.state.user_serializers import encoding
 
-__all__ = ["EntryStore", "HashMapBackend", "Table", "TableId", "TimerStore"]
+__all__ = ["EntryStore", "HashMapBackend", "Table", "TableId"]
 
 _KINDS: dict[type[StateDescriptor], Callable[..., HeapState]] = {
     ValueStateDescriptor: HeapValueState,
@@ -189,26 +190,25 @@ class HashMapBackend(TrackedState, KeyedStateStore):
             table.pop(key, None)
 
     def _restore_timers(self, timers_id: TableId, timers: Iterable[tuple[int, Any]]) -> None:
-        queue = self._timers.get(timers_id)
-        if queue is None:
-            self._waiting.add_timers(timers_id, timers)
-        else:
-            for time_, entry in timers:
-                queue.add(time_, entry)
+        queue = self._restored_queue(timers_id)
+        for time_, entry in timers:
+            queue.add(time_, entry)
 
     def _remove_timers(self, timers_id: TableId, timers: Iterable[tuple[int, Any]]) -> None:
-        queue = self._timers.get(timers_id)
-        if queue is None:
-            self._waiting.remove_timers(timers_id, timers)
-        else:
-            for time_, entry in timers:
-                queue.remove(time_, entry)
+        queue = self._restored_queue(timers_id)
+        for time_, entry in timers:
+            queue.remove(time_, entry)
+
+    def _restored_queue(self, timers_id: TableId) -> TimerQueue:
+        if timers_id not in self._timers:
+            self._unclaimed_timers.add(timers_id)
+        return self._queue(timers_id)
 
     def _restore_store(self, name: str, keys: list[Any], values: list[Any], extra: Any) -> None:
         if name in self._stores:
             self._stores[name].restore(keys, values, extra)
         else:
-            self._waiting.add_entries(name, (keys, values, extra))
+            self._waiting.add(name, (keys, values, extra))
 
     def take_restored_table(self, name: str, namespaced: bool) -> Iterator[tuple[Any, Any]]:
         """The entries of a restored table that this operator keeps in another way; the table has them no more."""
@@ -219,12 +219,16 @@ class HashMapBackend(TrackedState, KeyedStateStore):
 
     def take_restored_timers(self, name: str, namespaced: bool) -> list[tuple[int, Any]]:
         """Restored timers that this operator keeps in another way."""
-        return self._waiting.take_timers(TableId(name, namespaced))
+        timers_id = TableId(name, namespaced)
+        if timers_id not in self._unclaimed_timers:
+            return []
+        self._unclaimed_timers.remove(timers_id)
+        return list(self._timers.pop(timers_id).entries())
 
     def take_restored_entries(self, name: str) -> list[tuple[list[Any], list[Any], Any]]:
         """What was restored for a store, for an operator that keeps it in another way."""
         self._registry.drop(TableId(name, False))
-        return self._waiting.take_entries(name)
+        return self._waiting.take(name)
 
     def metas(self) -> tuple[StateMeta, ...]:
         """What a manifest says of the states."""
@@ -233,12 +237,23 @@ class HashMapBackend(TrackedState, KeyedStateStore):
     def unclaimed(self) -> list[str]:
         """Names of restored states that the program has not asked for; to be looked at after it was opened.
 
-        Those of windows and triggers are not among them, because these ask when they need them.
+        Those of windows and triggers are not among them, because these ask when they need them, nor those of
+        functions that did so when the state was saved.
         """
         filled = [table_id for table_id in self._restored if not self._registry.is_claimed(table_id)]
         tables = [*self._registry.unclaimed(), *filled]
-        names = [i.name for i in tables if is_internal(i.name) or not (i.namespaced or self.asks_late)]
-        return list(dict.fromkeys([*names, *self._waiting.names()]))
+        names = [i.name for i in tables if is_internal(i.name) or not self._may_be_claimed_late(i)]
+        timers = [
+            i.name for i in self._timers if i in self._unclaimed_timers and any(self._timers[i].entries())
+        ]
+        return list(dict.fromkeys([*names, *timers, *self._waiting.names()]))
+
+    def _may_be_claimed_late(self, table_id: TableId) -> bool:
+        return table_id.namespaced or self.asks_late or self._registry.may_be_claimed_late(table_id)
+
+    def opened(self) -> None:
+        """The operator was opened; what it asks for from now on may be asked for late in the next run, too."""
+        self._registry.is_open = True
 
     def drop_unclaimed(self) -> None:
         """Forget what `unclaimed` lists."""
@@ -246,7 +261,13 @@ class HashMapBackend(TrackedState, KeyedStateStore):
             for space in self._spaces:
                 if not self._registry.is_claimed(TableId(name, space.namespaced)):
                     self._drop(TableId(name, space.namespaced))
-            self._waiting.drop(name)
+                self._drop_timers(TableId(name, space.namespaced))
+            self._waiting.take(name)
+
+    def _drop_timers(self, timers_id: TableId) -> None:
+        if timers_id in self._unclaimed_timers:
+            self._unclaimed_timers.remove(timers_id)
+            del self._timers[timers_id]
 
     def _drop(self, table_id: TableId) -> None:
         self._registry.drop(table_id)
@@ -365,8 +386,9 @@ class HashMapBackend(TrackedState, KeyedStateStore):
             return
         old_id, old = found
         wanted = self._registry.meta(table_id)
-        migrates = checked(self._registry.operator, old, wanted, descriptor)
-        convert = conversion(descriptor, old, migrates, to_millis(self._clock()))
+        operator = self._registry.operator
+        migrates = checked(operator, old, wanted, descriptor)
+        convert = conversion(operator, descriptor, old, migrates, to_millis(self._clock()))
         if (old_id != table_id or convert is not None) and self._takes_note:
             self._announce_all(old_id)  # the first checkpoint may be long over when a window function asks
         if old_id != table_id:

@@ -82,6 +82,10 @@ class FrozenTimers(Protocol):
         """Whether all have been taken."""
         ...
 
+    def drain(self) -> None:
+        """Whatever it has outside of memory cannot stay."""
+        ...
+
     def close(self) -> None:
         """Nobody will take any more."""
         ...
@@ -160,9 +164,8 @@ class TablePart:
         return keys
 
     def _write(self, keys: list[Any]) -> list[bytes]:
-        table, keep, encode = self.table, self._keep, self._encode
-        present = [key for key in keys if key in table]
-        values = [table[key] for key in present]
+        keep, encode = self._keep, self._encode
+        present, values = self._found(keys)
         if keep is not None:
             values = [keep(value) for value in values]
             present = [key for key, value in zip(present, values, strict=True) if value is not GONE]
@@ -174,6 +177,15 @@ class TablePart:
             left = set(present)
             payloads.append(self._dumped(self._remove([key for key in keys if key not in left])))
         return payloads
+
+    def _found(self, keys: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Those keys that have an entry, and their values."""
+        table = self.table
+        try:  # mostly all of them have one, so do not ask and then look: one search per key is enough
+            return keys, list(map(table.__getitem__, keys))
+        except KeyError:
+            present = [key for key in keys if key in table]
+            return present, [table[key] for key in present]
 
     def _dumped(self, block: Block) -> bytes:
         try:
@@ -204,6 +216,10 @@ class TimersPart:
             if times:
                 payloads.append(write_block((kind, self._name, self._namespaced, times, found)))
         return payloads
+
+    def drain(self) -> None:
+        """Let go of what is outside of memory."""
+        self._frozen.drain()
 
     def close(self) -> None:
         """Let the queue go."""

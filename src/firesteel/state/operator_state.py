@@ -22,6 +22,7 @@ from firesteel.contracts.state import (
 )
 from firesteel.plan.state_handles import StateMeta, StateMode
 from firesteel.state.state_blocks import read_block, write_block
+from firesteel.state.state_migration import migration
 from firesteel.state.state_registry import checked, meta_of
 from firesteel.state.user_serializers import Encode, item_encoding
 
@@ -270,12 +271,14 @@ class OperatorStateBackend(OperatorStateStore):
     def _converted(
         self, descriptor: StateDescriptor, wanted: StateMeta, meta: StateMeta | None, items: list[Any]
     ) -> list[Any]:
-        migrate = descriptor.get_migration()
-        if meta is None or not checked(self._operator, meta, wanted, descriptor) or migrate is None:
+        if meta is None or not checked(self._operator, meta, wanted, descriptor):
+            return items
+        migrate = migration(self._operator, descriptor, meta.version)
+        if migrate is None:
             return items
         if wanted.mode is StateMode.BROADCAST:
-            return [(key, migrate(value, meta.version)) for key, value in items]
-        return [migrate(item, meta.version) for item in items]
+            return [(key, migrate(value)) for key, value in items]
+        return [migrate(item) for item in items]
 
 
 def _lists_of(blocks: Sequence[bytes]) -> dict[str, tuple[str, list[Any]]]:

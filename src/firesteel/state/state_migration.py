@@ -6,31 +6,57 @@ has given a state a time to live, or taken it away, old values get a time, or lo
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
+from firesteel.common.errors import IncompatibleStateError, short_repr
 from firesteel.contracts.state import StateDescriptor
 from firesteel.plan.state_handles import StateMeta
 from firesteel.state.state_registry import StateKind
 
-__all__ = ["conversion"]
+__all__ = ["conversion", "migration"]
 
 Convert = Callable[[Any], Any]
 
 
-def conversion(descriptor: StateDescriptor, found: StateMeta, migrates: bool, now: int) -> Convert | None:
+def migration(operator: str, descriptor: StateDescriptor, version: int) -> Convert | None:
+    """The user's function for values of that version, with failures that say whose value it was; None without one."""
+    migrate = descriptor.get_migration()
+    if migrate is None:
+        return None
+
+    def one(value: Any) -> Any:
+        try:
+            return migrate(value, version)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            of_operator = f" of operator {operator!r}" if operator else ""
+            # Incompatible, and so the end of the job: the next attempt would meet the same value.
+            raise IncompatibleStateError(
+                f"state {descriptor.get_name()!r}{of_operator} cannot be converted to version "
+                f"{descriptor.get_version()}: its migration function got the saved value {short_repr(value)} of "
+                f"version {version} and raised {type(error).__name__}: {error} (line {place.lineno} of "
+                f"{place.filename}); let it handle every value that was saved with that version"
+            ) from error
+
+    return one
+
+
+def conversion(
+    operator: str, descriptor: StateDescriptor, found: StateMeta, migrates: bool, now: int
+) -> Convert | None:
     """From a stored value as it was found to one as it is wanted; None when nothing has to be done."""
     had_ttl = StateKind.parse(found.kind).has_ttl
     has_ttl = descriptor.get_ttl_config() is not None
-    migrate = descriptor.get_migration() if migrates else None
+    migrate = migration(operator, descriptor, found.version) if migrates else None
     if migrate is None and had_ttl == has_ttl:
         return None
-    version = found.version
 
     def one(stored: Any) -> Any:
         value, time = stored if had_ttl else (stored, now)
         if migrate is not None:
-            value = migrate(value, version)
+            value = migrate(value)
         return (value, time) if has_ttl else value
 
     match StateKind.parse(found.kind).base:

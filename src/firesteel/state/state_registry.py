@@ -7,7 +7,7 @@ descriptor knows how to migrate old values; a state that was renamed is found th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firesteel.common.errors import IncompatibleStateError
 from firesteel.contracts.state import (
@@ -33,16 +33,21 @@ _KINDS: dict[type[StateDescriptor], str] = {
     ReducingStateDescriptor: "reducing",
     AggregatingStateDescriptor: "aggregating",
 }
-_WINDOW, _TTL = "window ", " with ttl"
+_WINDOW, _TTL, _LATE = "window ", " with ttl", ", asked for late"
 
 
 @dataclass(frozen=True, slots=True)
 class StateKind:
-    """The ``kind`` of a `StateMeta` in parts: ``window list with ttl`` is a list per key and window that expires."""
+    """The ``kind`` of a `StateMeta` in parts: ``window list with ttl`` is a list per key and window that expires.
+
+    ``asked_late``: the function asked for it with a record, not when it was opened. Such a state may have no
+    taker yet when a program goes on, and belongs to it all the same.
+    """
 
     base: str
     namespaced: bool = False
     has_ttl: bool = False
+    asked_late: bool = False
 
     @classmethod
     def of(cls, descriptor: StateDescriptor, namespaced: bool = False) -> StateKind:
@@ -52,11 +57,17 @@ class StateKind:
     @classmethod
     def parse(cls, text: str) -> StateKind:
         """From the text of a `StateMeta`."""
-        has_ttl, namespaced = text.endswith(_TTL), text.startswith(_WINDOW)
-        return cls(text.removesuffix(_TTL).removeprefix(_WINDOW), namespaced, has_ttl)
+        shown = text.removesuffix(_LATE)
+        has_ttl, namespaced = shown.endswith(_TTL), shown.startswith(_WINDOW)
+        return cls(shown.removesuffix(_TTL).removeprefix(_WINDOW), namespaced, has_ttl, shown != text)
 
     def __str__(self) -> str:
-        return f"{_WINDOW if self.namespaced else ''}{self.base}{_TTL if self.has_ttl else ''}"
+        window, ttl, late = (
+            _WINDOW if self.namespaced else "",
+            _TTL if self.has_ttl else "",
+            _LATE if self.asked_late else "",
+        )
+        return f"{window}{self.base}{ttl}{late}"
 
 
 def is_internal(name: str) -> bool:
@@ -71,7 +82,7 @@ def meta_of(descriptor: StateDescriptor, mode: StateMode, kind: str) -> StateMet
 
 def checked(operator: str, found: StateMeta, wanted: StateMeta, descriptor: StateDescriptor) -> bool:
     """Whether old values have to be migrated; refuses what does not fit."""
-    same_kind = StateKind.parse(found.kind).base == StateKind.parse(wanted.kind).base
+    same_kind = _shape(found) == _shape(wanted)
     same_type = not found.type or found.type == wanted.type
     if same_kind and same_type and found.version == wanted.version:
         return False
@@ -85,8 +96,14 @@ def checked(operator: str, found: StateMeta, wanted: StateMeta, descriptor: Stat
     )
 
 
+def _shape(meta: StateMeta) -> tuple[str, StateMode]:
+    return StateKind.parse(meta.kind).base, meta.mode
+
+
 def _text(meta: StateMeta) -> str:
-    return f"a {meta.kind} state of {meta.type or 'unknown type'}, version {meta.version}"
+    mode = f"{meta.mode.value} " if meta.mode in (StateMode.UNION, StateMode.BROADCAST) else ""
+    kind = replace(StateKind.parse(meta.kind), asked_late=False)
+    return f"a {mode}{kind} state of {meta.type or 'unknown type'}, version {meta.version}"
 
 
 class StateRegistry:
@@ -94,6 +111,8 @@ class StateRegistry:
 
     def __init__(self, operator: str) -> None:
         self.operator = operator
+        #: Whether the function was opened; what it asks for from now on it asks for late.
+        self.is_open = False
         self._claimed: dict[TableId, StateMeta] = {}
         self._found: dict[TableId, StateMeta] = {}
 
@@ -113,8 +132,9 @@ class StateRegistry:
         """A function asks for a state: where its restored values are and what they are, None for nowhere."""
         known = self._claimed.get(table_id)
         first_time = known is None or StateKind.parse(known.kind).base == INTERNAL
-        wanted = meta_of(descriptor, StateMode.KEYED, str(StateKind.of(descriptor, table_id.namespaced)))
-        self._claimed[table_id] = wanted
+        late = self.is_open if known is None or first_time else StateKind.parse(known.kind).asked_late
+        kind = replace(StateKind.of(descriptor, table_id.namespaced), asked_late=late)
+        self._claimed[table_id] = meta_of(descriptor, StateMode.KEYED, str(kind))
         if not first_time:
             return None
         for name in (table_id.name, *descriptor.get_old_names()):
@@ -135,6 +155,11 @@ class StateRegistry:
     def is_claimed(self, table_id: TableId) -> bool:
         """Whether the program uses a table."""
         return table_id in self._claimed
+
+    def may_be_claimed_late(self, table_id: TableId) -> bool:
+        """Whether a restored state is one that functions asked for with a record."""
+        found = self._found.get(table_id)
+        return found is not None and StateKind.parse(found.kind).asked_late
 
     def unclaimed(self) -> list[TableId]:
         """What was restored and nobody has asked for."""

@@ -5,14 +5,13 @@ See `hashmap_backend` for how changes are announced, `keyed_snapshot` for what a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
 from firesteel.state.changes import Changes
 from firesteel.state.key_space import KeySpace, Table, TableId
 from firesteel.state.keyed_snapshot import (
-    FrozenTimers,
     Keep,
     KeyedSnapshot,
     SnapshotPart,
@@ -22,34 +21,12 @@ from firesteel.state.keyed_snapshot import (
 )
 from firesteel.state.snapshot_chain import SnapshotChain
 from firesteel.state.state_blocks import Block
-from firesteel.state.waiting_state import WaitingState
+from firesteel.state.timer_queue import TimerQueue
+from firesteel.state.waiting_entries import WaitingEntries
 
-__all__ = ["EntryStore", "TimerStore", "TrackedState"]
+__all__ = ["EntryStore", "TrackedState"]
 
 _MANY_CHANGES = 1_000_000  # beyond which, and beyond twice the entries there are, it is cheaper to write all
-
-
-class TimerStore(Protocol):
-    """A timer queue, as far as snapshots need it."""
-
-    #: Takes note of what changes, for deltas; None while nobody wants to know.
-    log: Changes | None
-
-    def add(self, time: int, entry: Any) -> None:
-        """Register a timer."""
-        ...
-
-    def remove(self, time: int, entry: Any) -> None:
-        """Forget a timer."""
-        ...
-
-    def entries(self) -> Iterator[tuple[int, Any]]:
-        """All timers."""
-        ...
-
-    def freeze(self, changed: Iterable[tuple[int, Any]] | None) -> FrozenTimers:
-        """The timers as they are now, or of the ``changed`` ones those that are there and those that are gone."""
-        ...
 
 
 class EntryStore(Protocol):
@@ -77,9 +54,10 @@ class TrackedState:
         self.tracks = self._always_tracks
         self._takes_note = False  # whether what is announced matters to a snapshot
         self._keys, self._pairs = self._spaces = (self._make_space(False), self._make_space(True))
-        self._timers: dict[TableId, TimerStore] = {}
+        self._timers: dict[TableId, TimerQueue] = {}
+        self._unclaimed_timers: set[TableId] = set()  # queues that were restored, and nobody has asked for
         self._stores: dict[str, EntryStore] = {}
-        self._waiting = WaitingState()
+        self._waiting = WaitingEntries()
         self._chain = SnapshotChain(incremental, max_deltas)
         self._in_progress: list[KeyedSnapshot] = []
 
@@ -117,25 +95,30 @@ class TrackedState:
 
     # Timers and stores --------------------------------------------------------------------------------
 
-    def add_timers(self, name: str, timers: TimerStore, namespaced: bool = False) -> None:
-        """Make a timer queue part of this state; its entries are keys, or ``(key, namespace)``.
-
-        What was restored under this name before is registered now.
-        """
+    def timer_queue(self, name: str, namespaced: bool = False) -> TimerQueue:
+        """The queue of that name, with what was restored for it; its entries are keys, or ``(key, namespace)``."""
         timers_id = TableId(name, namespaced)
-        self._timers[timers_id] = timers
-        for time_, entry in self._waiting.take_timers(timers_id):
-            timers.add(time_, entry)
-        self._watch()
+        self._unclaimed_timers.discard(timers_id)
+        return self._queue(timers_id)
 
-    def timers(self) -> Iterator[tuple[TableId, TimerStore]]:
+    def _queue(self, timers_id: TableId) -> TimerQueue:
+        queue = self._timers.get(timers_id)
+        if queue is None:
+            queue = self._timers[timers_id] = self._make_queue()
+            self._watch()
+        return queue
+
+    def _make_queue(self) -> TimerQueue:
+        return TimerQueue()
+
+    def timers(self) -> Iterator[tuple[TableId, TimerQueue]]:
         """All timer queues."""
         return iter(self._timers.items())
 
     def add_store(self, name: str, store: EntryStore) -> None:
         """Make a store part of this state; what was restored under this name before is handed over now."""
         self._stores[name] = store
-        for keys, values, extra in self._waiting.take_entries(name):
+        for keys, values, extra in self._waiting.take(name):
             store.restore(keys, values, extra)
 
     # Snapshots ----------------------------------------------------------------------------------------

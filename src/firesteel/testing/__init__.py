@@ -21,6 +21,7 @@ from firesteel.testing.scripted_source import (
     WaitForever,
 )
 from firesteel.testing.simulator import SEED, SimulationDeadlockError, SimulatorExecutor
+from firesteel.testing.state_stores import DictStore, check_state_store
 
 if TYPE_CHECKING:
     from firesteel.common.configuration import Configuration
@@ -30,6 +31,7 @@ __all__ = [
     "SEED",
     "AddSplits",
     "CollectSink",
+    "DictStore",
     "Emit",
     "EmitWatermark",
     "EndSplit",
@@ -44,6 +46,7 @@ __all__ = [
     "SimulatorExecutor",
     "WaitForCheckpoint",
     "WaitForever",
+    "check_state_store",
     "run_plan",
     "simulated_environment",
 ]

@@ -31,6 +31,7 @@ from firesteel.testing.ledger import LedgerSink
 __all__ = ["CrashProgram", "PacedSource", "check_output"]
 
 MAX_PARALLELISM = 8
+_OWN_BACKEND = "firesteel.testing.state_stores:DictStore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class CrashProgram:
             "execution.checkpointing.num-retained": rng.choice(("1", "3")),
             "execution.checkpointing.incremental": rng.choice(("true", "false")),
             "execution.checkpointing.dir": directory,
-            "state.backend.type": rng.choice((*["hashmap"] * 7, "rocksdb")),
+            "state.backend.type": rng.choice((*["hashmap"] * 6, _OWN_BACKEND, "rocksdb")),
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": "1000000",
             "restart-strategy.fixed-delay.delay": "10 ms",
@@ -179,6 +180,8 @@ class CrashProgram:
         # From a seed of its own, so that the rest of a seed's program stays what it was.
         keeps_copies = random.Random(f"local recovery {seed}").random() < 0.5
         options["state.backend.local-recovery"] = str(keeps_copies).lower()
+        if random.Random(f"cache {seed}").random() < 0.5:  # where not everything is in memory
+            options["state.backend.disk.cache-entries"] = "2"
         compresses = random.Random(f"compression {seed}").random() < 0.3
         options["execution.checkpointing.snapshot-compression"] = str(compresses).lower()
         if random.Random(f"overlap {seed}").random() < 0.5:

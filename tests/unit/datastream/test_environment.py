@@ -1,10 +1,12 @@
 import json
+import threading
 
 import pytest
 
 from firesteel import launch
 from firesteel.common import Configuration, RestartStrategies, Row, Types, WatermarkStrategy, options
 from firesteel.common.errors import (
+    FunctionNotSerializableError,
     InvalidOptionError,
     ProgramError,
     TypeMismatchError,
@@ -12,6 +14,7 @@ from firesteel.common.errors import (
 )
 from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
+from firesteel.contracts.state_backend import store_opener
 from firesteel.datastream import (
     CheckpointingMode,
     CustomStateBackend,
@@ -19,10 +22,12 @@ from firesteel.datastream import (
     HashMapStateBackend,
     RuntimeExecutionMode,
     SlotSharingGroup,
+    StateBackend,
     StreamExecutionEnvironment,
     TimeCharacteristic,
 )
 from firesteel.datastream.given_options import CLIENT_VARIABLE
+from firesteel.testing import DictStore
 
 get_execution_environment = StreamExecutionEnvironment.get_execution_environment
 
@@ -482,6 +487,78 @@ def test_older_names_of_options_are_understood():
     assert chosen.get(options.CHECKPOINTING_NUM_RETAINED) == 3
     assert chosen.get(options.CHECKPOINTING_STORAGE) == "jobmanager"
     assert chosen.get(options.SAVEPOINT_CLAIM_MODE) == "NO_CLAIM"
+
+
+class OwnBackend(StateBackend):
+    """A backend of one's own with a setting."""
+
+    def __init__(self, setting=None):
+        self.setting = setting
+
+    def open(self, context):
+        return DictStore(context)
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        OwnBackend(3),
+        CustomStateBackend(OwnBackend(3)),
+        CustomStateBackend(OwnBackend),
+        CustomStateBackend(DictStore),
+    ],
+    ids=["backend", "wrapped", "class of a backend", "class of a store"],
+)
+def test_a_backend_of_ones_own_travels_with_the_job_and_wins_over_the_configuration(backend):
+    env = get_execution_environment(Configuration.from_dict({"state.backend": "rocksdb"}))
+    assert env.set_state_backend(backend).get_state_backend() is backend
+    env.from_elements(1).print()
+    submission = submitted(env)
+    assert submission.configuration.get(options.STATE_BACKEND).endswith(("OwnBackend", ":DictStore"))
+    assert store_opener(submission.state_backend.load(), "test") is not None
+    assert (
+        "OwnBackend" in submission.state_backend.description
+        or "DictStore" in submission.state_backend.description
+    )
+
+
+def test_the_backend_that_was_chosen_last_counts(env):
+    env.set_state_backend(OwnBackend())
+    env.configure(Configuration.from_dict({"state.backend.type": "disk"}))
+    env.from_elements(1).print()
+    assert submitted(env).state_backend is None
+    env.set_state_backend(OwnBackend())
+    env.set_state_backend(HashMapStateBackend())
+    env.from_elements(1).print()
+    submission = submitted(env)
+    assert submission.state_backend is None
+    assert submission.configuration.get(options.STATE_BACKEND) == "hashmap"
+
+
+def test_a_backend_that_cannot_travel_is_refused_where_it_is_set(env):
+    with pytest.raises(
+        FunctionNotSerializableError, match=r"set_state_backend\(\) cannot ship class OwnBackend"
+    ):
+        env.set_state_backend(OwnBackend(threading.Lock()))
+    assert env.get_state_backend() is None
+    assert env.get_configuration().get(options.STATE_BACKEND) == "hashmap"
+
+
+def test_a_backend_without_a_store_is_refused(env):
+    class Nothing(StateBackend):
+        pass
+
+    with pytest.raises(ProgramError, match=r"Nothing is not a backend that Firesteel has; override open\(\)"):
+        env.set_state_backend(Nothing())
+
+
+def test_a_backend_that_the_configuration_names_is_looked_for_before_the_job_starts(env):
+    env.configure(Configuration.from_dict({"state.backend.type": "firesteel.testing:NoSuchStore"}))
+    env.from_elements(1).print()
+    with pytest.raises(
+        InvalidOptionError, match=r"'firesteel\.testing:NoSuchStore', expected 'module:attribute'"
+    ):
+        env.execute()
 
 
 def test_backends_and_restart_strategies_of_other_kinds_are_refused(env):

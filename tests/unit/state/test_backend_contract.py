@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,15 @@ from firesteel.contracts.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from firesteel.contracts.state_backend import StateStore, StateStoreContext
 from firesteel.plan.state_handles import StateMode
-from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.cached_backend import CachedBackend
+from firesteel.state.custom_backend import CustomBackend, OpenedStore
 from firesteel.state.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.keyed_snapshot import KeyedSnapshot
 from firesteel.testing.manual_clock import ManualClock
+from firesteel.testing.state_stores import DictStore, check_state_store
 
 VALUE = ValueStateDescriptor("value", Types.INT())
 LIST = ListStateDescriptor("list", Types.INT())
@@ -40,7 +44,48 @@ def small_disk(*args: Any, **options: Any) -> HashMapBackend:
     return DiskBackend(*args, cache_entries=2, map_size=1 << 20, **options)
 
 
-MAKERS: dict[str, Make] = {"hashmap": HashMapBackend, "disk": DiskBackend, "small disk": small_disk}
+class SqliteStore(StateStore):
+    """A store as users write them."""
+
+    def __init__(self, context: StateStoreContext) -> None:
+        self._db = sqlite3.connect(f"{context.directory()}/state.db", isolation_level=None)
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.execute("CREATE TABLE records (place BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID")
+
+    def get_all(self, places: Sequence[bytes]) -> list[bytes | None]:
+        query = "SELECT record FROM records WHERE place = ?"
+        rows = [self._db.execute(query, (place,)).fetchone() for place in places]
+        return [None if row is None else row[0] for row in rows]
+
+    def put_all(self, records: Sequence[tuple[bytes, bytes]], gone: Sequence[bytes]) -> None:
+        self._db.execute("BEGIN")
+        self._db.executemany("REPLACE INTO records VALUES (?, ?)", records)
+        self._db.executemany("DELETE FROM records WHERE place = ?", [(place,) for place in gone])
+        self._db.execute("COMMIT")
+
+    def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        query = "SELECT place, record FROM records WHERE place > ? ORDER BY place LIMIT ?"
+        return self._db.execute(query, (after, count)).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def in_dictionary(*args: Any, **options: Any) -> HashMapBackend:
+    return CustomBackend(OpenedStore(DictStore, "DictStore"), *args, cache_entries=2, **options)
+
+
+def in_sqlite(*args: Any, **options: Any) -> HashMapBackend:
+    return CustomBackend(OpenedStore(SqliteStore, "SqliteStore"), *args, cache_entries=2, **options)
+
+
+MAKERS: dict[str, Make] = {
+    "hashmap": HashMapBackend,
+    "disk": DiskBackend,
+    "small disk": small_disk,
+    "dictionary": in_dictionary,
+    "sqlite": in_sqlite,
+}
 
 
 @pytest.fixture(params=MAKERS)
@@ -303,7 +348,7 @@ def test_without_increments_every_snapshot_is_full_and_nothing_is_noted_in_betwe
         assert snapshot.is_full
         written(snapshot)
         backend.confirm(number)
-        assert backend.tracks == isinstance(backend, DiskBackend)
+        assert backend.tracks == isinstance(backend, CachedBackend)
         put(backend, dict.fromkeys(range(10), 2))
         assert not backend._keys.changes.count()
 
@@ -349,7 +394,7 @@ def test_a_discarded_snapshot_ends_at_once(make: Make) -> None:
     backend.discard(1)
     assert snapshot.done
     assert snapshot.step() == []
-    assert backend.tracks == isinstance(backend, DiskBackend)
+    assert backend.tracks == isinstance(backend, CachedBackend)
 
 
 # Timers -----------------------------------------------------------------------------------------------
@@ -357,8 +402,7 @@ def test_a_discarded_snapshot_ends_at_once(make: Make) -> None:
 
 def test_timers_are_of_the_moment_the_snapshot_began(make: Make) -> None:
     backend = make(incremental=True)
-    queue = TimerQueue()
-    backend.add_timers("timers", queue)
+    queue = backend.timer_queue("timers")
     for number in range(10):
         queue.add(number // 3, f"k{number}")
     snapshot = backend.begin_snapshot(1)
@@ -371,23 +415,37 @@ def test_timers_are_of_the_moment_the_snapshot_began(make: Make) -> None:
     backend.confirm(1)
     delta = written(backend.begin_snapshot(2))
     for blocks, wanted in ((full, expected), (full + delta, set(queue.entries()))):
-        new, late = restored(make, blocks), TimerQueue()
+        new = restored(make, blocks)
         assert new.unclaimed() == (["timers"])
-        new.add_timers("timers", late)
-        assert set(late.entries()) == wanted
+        assert set(new.timer_queue("timers").entries()) == wanted
         assert new.unclaimed() == []
 
 
 def test_timers_are_restored_into_a_queue_that_is_there_already(make: Make) -> None:
-    backend, queue = make(), TimerQueue()
-    backend.add_timers("timers", queue, namespaced=True)
+    backend = make()
+    queue = backend.timer_queue("timers", namespaced=True)
     queue.add(3, ("a", "window"))
     queue.add(4, ("b", "window"))
-    new, other = make(), TimerQueue()
-    new.add_timers("timers", other, namespaced=True)
+    new = make()
+    other = new.timer_queue("timers", namespaced=True)
     for block in written(backend.begin_snapshot(1)):
         new.restore_block(block, lambda key: key == "b")
     assert list(other.entries()) == [(4, ("b", "window"))]
+
+
+def test_restored_timers_that_nobody_asks_for_can_be_dropped_or_taken(make: Make) -> None:
+    backend = make()
+    for name in ("dropped", "taken"):
+        queue = backend.timer_queue(name)
+        for number in range(5):
+            queue.add(number, number)
+    new = restored(make, written(backend.begin_snapshot(1)))
+    assert set(new.unclaimed()) == {"dropped", "taken"}
+    assert sorted(new.take_restored_timers("taken", False)) == [(number, number) for number in range(5)]
+    assert new.take_restored_timers("taken", False) == []
+    new.drop_unclaimed()
+    assert new.unclaimed() == []
+    assert list(new.timer_queue("dropped").entries()) == []
 
 
 # What was restored and what is asked for --------------------------------------------------------------
@@ -513,6 +571,19 @@ def test_old_values_are_migrated_and_found_under_a_new_name(make: Make, kind: st
         assert evolution.read(state) == evolution.expected
 
 
+def test_a_value_that_cannot_be_migrated_is_shown(make: Make) -> None:
+    blocks, metas = saved(make, VALUE, lambda state: state.update(17))
+    new = restored(make, blocks, operator="Count words")
+    new.expect(metas)
+    changed = ValueStateDescriptor("value", Types.STRING())
+    changed.set_version(3, lambda value, version: value["text"])
+    with pytest.raises(IncompatibleStateError) as caught:
+        new.get_state(changed)
+    text = str(caught.value)
+    assert "state 'value' of operator 'Count words' cannot be converted to version 3" in text
+    assert "the saved value 17 of version 0 and raised TypeError: 'int' object is not subscriptable" in text
+
+
 def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped(make: Make) -> None:
     blocks, metas = saved(make, VALUE, lambda state: state.update(1))
     new = restored(make, blocks)
@@ -566,6 +637,12 @@ def test_the_file_of_the_disk_backend_grows_also_during_a_snapshot() -> None:
     new = restored(HashMapBackend, blocks)
     assert new.table("list") == {key: [f"{key}" * 500] for key in range(200)}
     backend.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("store", [DictStore, SqliteStore])
+def test_stores_do_what_is_asked_of_them(store: type[StateStore], seed: int) -> None:
+    check_state_store(store, seed=seed)
 
 
 def test_the_disk_backend_keeps_few_keys_in_memory() -> None:

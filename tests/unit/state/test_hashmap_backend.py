@@ -17,7 +17,6 @@ from firesteel.contracts.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.operator_snapshot import OperatorSnapshot
 
@@ -264,23 +263,20 @@ def test_a_snapshot_is_a_copy_that_can_be_restored_twice(backend: HashMapBackend
     state = backend.get_list_state(ListStateDescriptor("l", Types.INT()))
     state.add(1)
     backend.namespaced_table("w")["a", 5] = "x"
-    queue = TimerQueue()
-    backend.add_timers("t", queue)
+    queue = backend.timer_queue("t")
     queue.add(7, "a")
     snapshot = OperatorSnapshot.take(backend)
     state.add(2)
     for _ in range(2):
         other = HashMapBackend()
         other.current_key = "a"
-        late, early = TimerQueue(), HashMapBackend()
         snapshot.restore(other)  # before the queue is there
-        other.add_timers("t", late)
-        assert list(late.due(10)) == [(7, "a")]
+        assert list(other.timer_queue("t").due(10)) == [(7, "a")]
         restored = other.get_list_state(ListStateDescriptor("l", Types.INT()))
         assert list(restored) == [1]
         restored.add(3)
         assert other.namespaced_table("w") == {("a", 5): "x"}
-        queue2 = TimerQueue()
-        early.add_timers("t", queue2)
+        early = HashMapBackend()
+        queue2 = early.timer_queue("t")
         snapshot.restore(early)
         assert list(queue2.entries()) == [(7, "a")]

@@ -144,6 +144,35 @@ def test_old_items_are_migrated_and_found_under_a_new_name() -> None:
     assert new.unclaimed() == []
 
 
+@pytest.mark.parametrize("was_union", [False, True])
+def test_a_list_that_is_dealt_out_in_another_way_than_it_was_saved_is_refused(was_union: bool) -> None:
+    backend = OperatorStateBackend()
+    (backend.get_union_list_state if was_union else backend.get_list_state)(LIST).add(1)
+    new = OperatorStateBackend(operator="Sink")
+    new.restore([backend.snapshot()], 0, 1)
+    new.expect(backend.metas())
+    was, wanted = ("union list", "list") if was_union else ("list", "union list")
+    with pytest.raises(
+        IncompatibleStateError,
+        match=rf"'list' of operator 'Sink'.*expected a {wanted} state .*found a {was} state",
+    ):
+        (new.get_list_state if was_union else new.get_union_list_state)(LIST)
+
+
+def test_an_item_that_cannot_be_migrated_is_shown() -> None:
+    backend = OperatorStateBackend()
+    backend.get_list_state(LIST).add(17)
+    new = OperatorStateBackend(operator="Sink")
+    new.restore([backend.snapshot()], 0, 1)
+    new.expect(backend.metas())
+    changed = ListStateDescriptor("list", Types.STRING())
+    changed.set_version(1, lambda value, version: value["text"])
+    with pytest.raises(
+        IncompatibleStateError, match=r"state 'list' of operator 'Sink'.* value 17 of version 0"
+    ):
+        new.get_list_state(changed)
+
+
 def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped() -> None:
     new = OperatorStateBackend()
     new.restore(saved([1]), 0, 1)

@@ -19,7 +19,6 @@ from firesteel.runtime.operator import Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
-from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.hashmap_backend import HashMapBackend
 
@@ -80,8 +79,7 @@ class IntervalJoinOperator(FunctionOperator):
         self._keep = tuple(max(0, upper) for _, upper in self._reach)
         self._late_tags = (spec.left_late_tag, spec.right_late_tag)
         # Timers belong to a key and, as if it were a namespace, to a side.
-        self._cleanup = TimerQueue()
-        state.add_timers("\0interval-join", self._cleanup, namespaced=True)
+        self._cleanup = state.timer_queue("\0interval-join", namespaced=True)
         self._context = _PairContext()
 
     def process(self, values: list[Any], timestamps: Timestamps) -> None:

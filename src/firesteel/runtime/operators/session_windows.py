@@ -28,8 +28,8 @@ from firesteel.runtime.operators.window_contents import MISSING
 from firesteel.runtime.operators.window_conversion import SESSIONS, from_general
 from firesteel.runtime.operators.window_output import LateRecords, WindowContext, WindowResults, WindowStates
 from firesteel.runtime.operators.window_parts import WindowParts
-from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.timer_queue import TimerQueue
 
 _START, _END = attrgetter("start"), attrgetter("end")
 

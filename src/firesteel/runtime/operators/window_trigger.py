@@ -19,7 +19,6 @@ from firesteel.contracts.windows import Trigger, WindowAssigner
 from firesteel.runtime.operator import Operator, OperatorContext
 from firesteel.runtime.operators.window_conversion import EVENT_TIMERS, PROCESSING_TIMERS
 from firesteel.runtime.operators.window_output import WindowStates
-from firesteel.runtime.timer_queue import TimerQueue
 from firesteel.state.hashmap_backend import HashMapBackend
 
 _MERGEABLE = (ListStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor)
@@ -36,10 +35,8 @@ class TriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssig
         self._runtime = context.runtime
         self._states = states
         self._state = state
-        self.event_timers = TimerQueue()
-        self.processing_timers = TimerQueue()
-        state.add_timers(EVENT_TIMERS, self.event_timers, namespaced=True)
-        state.add_timers(PROCESSING_TIMERS, self.processing_timers, namespaced=True)
+        self.event_timers = state.timer_queue(EVENT_TIMERS, namespaced=True)
+        self.processing_timers = state.timer_queue(PROCESSING_TIMERS, namespaced=True)
         self.window: Any = None
         self._entry: Any = None  # the current key and the window
         self._merged: list[Any] = []

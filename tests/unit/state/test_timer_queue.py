@@ -8,7 +8,7 @@ import pytest
 
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from firesteel.runtime.timer_queue import TimerQueue
+from firesteel.state.timer_queue import TimerQueue
 
 
 def queue_of(*timers: tuple[int, Any]) -> TimerQueue:

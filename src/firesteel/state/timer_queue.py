@@ -19,17 +19,18 @@ from typing import Any
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.changes import Changes
+from firesteel.state.keyed_snapshot import FrozenTimers, Timers
 
-#: Times and entries.
-Timers = tuple[list[int], list[Any]]
+__all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "whole"]
 
 _SLACK = 64  # times without timers that the heap may hold beyond as many as it has with timers
 
 
-_NONE: Any = object()  # no bucket: None may be an entry
+#: Stands for no bucket: None may be an entry.
+NO_BUCKET: Any = object()
 
 
-class _Bucket(dict[Hashable, None]):
+class Bucket(dict[Hashable, None]):
     """Several entries of one time, in the order they were registered."""
 
 
@@ -44,7 +45,7 @@ class TimerQueue:
     def __init__(self) -> None:
         self._heap: list[int] = []
         self._buckets: dict[int, Any] = {}
-        self._firing: tuple[int, _Bucket] | None = None
+        self._firing: tuple[int, Bucket] | None = None
         self._views: list[FrozenQueue] = []
         self._log: Changes | None = None
         self._watched = False  # whether there are views or a log
@@ -58,18 +59,18 @@ class TimerQueue:
         bucket = self._buckets.get(time, self)
         if bucket is self:  # no bucket
             self._add_first(time, entry)
-        elif type(bucket) is _Bucket:
+        elif type(bucket) is Bucket:
             if self._watched and entry not in bucket:
                 self._note(time, (entry,))
             bucket[entry] = None
         elif bucket != entry:
             if self._watched:
                 self._note(time, (entry,))
-            self._buckets[time] = _Bucket({bucket: None, entry: None})
+            self._buckets[time] = Bucket({bucket: None, entry: None})
 
     def _add_first(self, time: int, entry: Hashable) -> None:
         if type(time) is not int:
-            time = _whole(time)
+            time = whole(time)
         if not MIN_TIMESTAMP <= time <= MAX_TIMESTAMP:
             if not self._ended or time < 0:  # one that sets itself again for later must come to an end
                 self.add(_clamped(time), entry)
@@ -86,7 +87,7 @@ class TimerQueue:
         if self._firing is not None and self._firing[0] == time:
             self._firing[1].pop(entry, None)
         bucket = self._buckets.get(time, self)
-        if type(bucket) is _Bucket:
+        if type(bucket) is Bucket:
             bucket.pop(entry, None)
             if not bucket:
                 self._drop(time)
@@ -110,7 +111,7 @@ class TimerQueue:
         return self._heap[0] if self._heap else MAX_TIMESTAMP
 
     def __len__(self) -> int:
-        return sum(len(bucket) if type(bucket) is _Bucket else 1 for bucket in self._buckets.values())
+        return sum(len(bucket) if type(bucket) is Bucket else 1 for bucket in self._buckets.values())
 
     def due(self, time: int) -> Iterator[tuple[int, Any]]:
         """Take out the timers up to ``time``, earliest first, including those registered meanwhile."""
@@ -120,16 +121,16 @@ class TimerQueue:
             if at == MAX_TIMESTAMP:
                 self._ended = True
             if self._watched and at in buckets:
-                self._note(at, _members(buckets[at]))
+                self._note(at, members(buckets[at]))
             bucket = buckets.pop(at, self)
             if bucket is self:
                 continue
-            if type(bucket) is not _Bucket:
+            if type(bucket) is not Bucket:
                 yield at, bucket
                 continue
             yield from self._serve(at, bucket)
 
-    def _serve(self, at: int, bucket: _Bucket) -> Iterator[tuple[int, Any]]:
+    def _serve(self, at: int, bucket: Bucket) -> Iterator[tuple[int, Any]]:
         self._firing = (at, bucket)
         for entry in list(bucket):
             # One callback may delete another's timer of the same time.
@@ -141,7 +142,7 @@ class TimerQueue:
     def entries(self) -> Iterator[tuple[int, Any]]:
         """All timers, in no particular order."""
         for time, bucket in self._buckets.items():
-            for entry in _members(bucket):
+            for entry in members(bucket):
                 yield time, entry
 
     # Snapshots ----------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class TimerQueue:
         self._log = log
         self._watched = log is not None or bool(self._views)
 
-    def freeze(self, changed: Iterable[tuple[int, Any]] | None = None) -> FrozenQueue:
+    def freeze(self, changed: Iterable[tuple[int, Any]] | None = None) -> FrozenTimers:
         """All timers as they are now; or of the ``changed`` ones those that are there and those that are gone."""
         view = FrozenQueue(self, self._buckets, changed)
         self._views.append(view)
@@ -171,7 +172,7 @@ class TimerQueue:
     def _note(self, time: int, entries: Iterable[Hashable]) -> None:
         """Timers of ``time`` are about to come or go."""
         if type(time) is not int:
-            time = _whole(time)
+            time = whole(time)
         for view in self._views:
             view.keep(time)
         if self._log is not None:
@@ -203,17 +204,20 @@ class FrozenQueue:
     def keep(self, time: int) -> None:
         """The bucket of a time is about to change."""
         if time not in self._kept:
-            bucket = self._buckets.get(time, _NONE)
-            self._kept[time] = _Bucket(bucket) if type(bucket) is _Bucket else bucket
+            bucket = self._buckets.get(time, NO_BUCKET)
+            self._kept[time] = Bucket(bucket) if type(bucket) is Bucket else bucket
 
     def take(self, count: int) -> tuple[Timers, Timers]:
         """Some more timers: those that were there, and those that were gone."""
         if self._changed is None:
             return self._take_all(count), ([], [])
         taken, self._changed = self._changed[:count], self._changed[count:]
-        is_there = [entry in _members(self._bucket(time)) for time, entry in taken]
+        is_there = [entry in members(self._bucket(time)) for time, entry in taken]
         gone = [not there for there in is_there]
         return _lists(compress(taken, is_there)), _lists(compress(taken, gone))
+
+    def drain(self) -> None:
+        """Nothing to let go: it is all in memory."""
 
     def close(self) -> None:
         """Nobody will take any more."""
@@ -227,7 +231,7 @@ class FrozenQueue:
         while len(times) < count and not self.done:
             if not self._entries:
                 self._time = self._times.pop()
-                self._entries = list(_members(self._bucket(self._time)))
+                self._entries = list(members(self._bucket(self._time)))
                 self._entries.reverse()
             found = self._entries[-1 : -1 - (count - len(times)) : -1]
             del self._entries[len(self._entries) - len(found) :]
@@ -236,7 +240,7 @@ class FrozenQueue:
         return times, entries
 
     def _bucket(self, time: int) -> Any:
-        return self._kept[time] if time in self._kept else self._buckets.get(time, _NONE)
+        return self._kept[time] if time in self._kept else self._buckets.get(time, NO_BUCKET)
 
 
 def _lists(timers: Iterable[tuple[int, Any]]) -> Timers:
@@ -244,17 +248,19 @@ def _lists(timers: Iterable[tuple[int, Any]]) -> Timers:
     return [time for time, _ in chosen], [entry for _, entry in chosen]
 
 
-def _members(bucket: Any) -> Iterable[Any]:
-    if type(bucket) is _Bucket:
+def members(bucket: Any) -> Iterable[Any]:
+    """The entries of a bucket, whatever it is."""
+    if type(bucket) is Bucket:
         return bucket
-    return () if bucket is _NONE else (bucket,)
+    return () if bucket is NO_BUCKET else (bucket,)
 
 
 def _clamped(time: int) -> int:
     return min(max(time, MIN_TIMESTAMP), MAX_TIMESTAMP)
 
 
-def _whole(time: Any) -> int:
+def whole(time: Any) -> int:
+    """The time as a number of milliseconds; refuses what is none."""
     try:
         return index(time)
     except TypeError:

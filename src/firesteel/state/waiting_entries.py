@@ -1,0 +1,29 @@
+"""Restored entries that wait for the operator to ask for its store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Entries", "WaitingEntries"]
+
+#: Keys, values, and something about all of them.
+Entries = tuple[list[Any], list[Any], Any]
+
+
+class WaitingEntries:
+    """By the name of the store."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[Entries]] = {}
+
+    def add(self, name: str, entries: Entries) -> None:
+        """Entries of a store."""
+        self._entries.setdefault(name, []).append(entries)
+
+    def take(self, name: str) -> list[Entries]:
+        """The entries of a store, which wait no more."""
+        return self._entries.pop(name, [])
+
+    def names(self) -> list[str]:
+        """Stores that nobody has asked for."""
+        return list(self._entries)
