@@ -21,18 +21,22 @@ from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.checkpoint.state_pickle import collect_program_classes
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
+from firesteel.common.job_id import JobID
 from firesteel.common.options import EXECUTOR, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
 from firesteel.graph.operator_ids import operator_ids
 from firesteel.graph.stream_graph import StreamGraph
+from firesteel.jobmaster.console import CONSOLE
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
-from firesteel.jobmaster.preparation import prepare
+from firesteel.jobmaster.preparation import prepare, standby_settings
 from firesteel.jobmaster.progress import JobListener, ProgressDisplay
 from firesteel.jobmaster.registered_jobs import RegisteredJobs
+from firesteel.jobmaster.standby import Leadership, await_leadership
 from firesteel.plan.executor import Executor
 from firesteel.plan.job_plan import JobPlan
-from firesteel.state.backends import backend_name
+from firesteel.plan.shipped import Shipped
+from firesteel.state.backends import check_backend
 
 ExecutorFactory = Callable[[Configuration], Executor]
 
@@ -45,12 +49,13 @@ REGISTER_VARIABLE = "FIRESTEEL_REGISTER"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A program that is about to run; ``executor`` wins over what the configuration says."""
+    """A program that is about to run; ``executor`` and ``state_backend`` win over what the configuration says."""
 
     graph: StreamGraph
     configuration: Configuration
     job_name: str
     executor: ExecutorFactory | None = None
+    state_backend: Shipped | None = None
 
 
 class JobObserver(JobListener, Protocol):
@@ -58,6 +63,9 @@ class JobObserver(JobListener, Protocol):
 
     def job_submitted(self, client: MasterJobClient) -> None:
         """A job is about to start."""
+
+    def standing_by(self, job_id: JobID) -> None:
+        """Another driver runs the job; this one waits."""
 
 
 _chosen_executor: ContextVar[ExecutorFactory | None] = ContextVar("firesteel_executor", default=None)
@@ -67,9 +75,11 @@ _observers: list[JobObserver] = []
 _interceptors: list[Callable[[Submission], Submission | None]] = []
 
 
-def submit(graph: StreamGraph, configuration: Configuration, job_name: str) -> MasterJobClient:
+def submit(
+    graph: StreamGraph, configuration: Configuration, job_name: str, state_backend: Shipped | None = None
+) -> MasterJobClient:
     """Compile and start a job; returns when the engine has taken it, raises what keeps it from starting."""
-    submission = Submission(graph, configuration, job_name)
+    submission = Submission(graph, configuration, job_name, state_backend=state_backend)
     for intercept_submission in _interceptors:
         submission = intercept_submission(submission) or submission
     return _start(submission)
@@ -77,12 +87,46 @@ def submit(graph: StreamGraph, configuration: Configuration, job_name: str) -> M
 
 def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
-    backend_name(configuration)  # refuses what is no backend before anything starts
+    if submission.state_backend is None:
+        check_backend(configuration)
     plan = compile_job(submission.graph, configuration, submission.job_name)
-    plan = replace(plan, program_classes=collect_program_classes())
+    plan = replace(plan, program_classes=collect_program_classes(), state_backend=submission.state_backend)
     executor = (submission.executor or _executor_factory(configuration))(configuration)
+    program = _program(submission.graph, plan, configuration)
+    leadership = _leadership(plan, configuration)
+    if leadership is None:
+        return _deploy(plan, program, configuration, executor)
+    try:
+        return _deploy(plan, program, configuration, executor, leadership)
+    except BaseException:
+        leadership.release()  # changes nothing when the job has ended
+        raise
+
+
+def _leadership(plan: JobPlan, configuration: Configuration) -> Leadership | None:
+    """Wait until this driver leads the job, if it has several."""
+    settings = standby_settings(plan, configuration)
+    if settings is None:
+        return None
+
+    def on_standby() -> None:
+        for observer in _observers:
+            observer.standing_by(settings.job_id)
+
+    return await_leadership(
+        settings, plan.name, lambda text: CONSOLE.write(f"{text}\n", "stderr"), on_standby
+    )
+
+
+def _deploy(
+    plan: JobPlan,
+    program: list[ProgramOperator],
+    configuration: Configuration,
+    executor: Executor,
+    leadership: Leadership | None = None,
+) -> MasterJobClient:
     # The last thing that may refuse the job: it claims the job's directory.
-    prepared = prepare(plan, _program(submission.graph, plan, configuration), configuration)
+    prepared = prepare(plan, program, configuration, 0 if leadership is None else leadership.claimed_before)
     observers = [*_observers, *_registration()]
     master = JobMaster(
         prepared.plan,
@@ -90,9 +134,11 @@ def _start(submission: Submission) -> MasterJobClient:
         prepared.settings,
         beginning=prepared.beginning,
         store=prepared.store,
-        listeners=[*_progress(), *observers],
+        listeners=[*([] if leadership is None else [leadership]), *_progress(), *observers],
     )
-    client = MasterJobClient(master)
+    if leadership is not None:
+        leadership.bind(master, prepared.claimed)
+    client = MasterJobClient(master, None if leadership is None else leadership.hand_over)
     for observer in observers:
         observer.job_submitted(client)
     master.start()

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import sys
+import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from firesteel import launch
+from firesteel.checkpoint.storage import open_storage
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError, NotEnoughSlotsError
+from firesteel.common.errors import (
+    InvalidOptionError,
+    JobCancelledError,
+    JobTakenOverError,
+    NoSuchSnapshotError,
+    NotEnoughSlotsError,
+)
+from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import EXECUTOR
 from firesteel.graph.stream_graph import Edge, GraphBuilder, StreamGraph
+from firesteel.jobmaster.checkpoint_settings import read_checkpoint_settings
+from firesteel.jobmaster.high_availability import read_high_availability
+from firesteel.jobmaster.job_client import ProcessTerminated
+from firesteel.jobmaster.leadership import LeaseEnd, LeaseView, Outcome
+from firesteel.jobmaster.lease import Holder, Lease
 from firesteel.plan.exchange import Auto
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import TaskFinished, TaskId, TaskStarted
-from firesteel.plan.operator_specs import PrintSpec, SourceSpec
+from firesteel.plan.operator_specs import PrintSpec, RuntimeMode, SourceSpec
 from firesteel.plan.shipped import Shipped
 
 
@@ -139,3 +154,133 @@ def test_progress_is_shown_when_the_environment_asks_for_it(
         f"job job ({client.get_job_id()}) switched to RUNNING",
         f"job job ({client.get_job_id()}) switched to FINISHED",
     ]
+
+
+# Several drivers.
+
+
+def several_drivers(directory: Path) -> Configuration:
+    return Configuration.from_dict(
+        {
+            "high-availability.type": "filesystem",
+            "high-availability.filesystem.lease-timeout": "200 ms",
+            "execution.checkpointing.interval": "1 h",
+            "firesteel.cancel.grace": "10 ms",
+            "execution.checkpointing.dir": str(directory),
+        }
+    )
+
+
+def leader_of(configuration: Configuration) -> Lease:
+    settings = read_high_availability(
+        configuration, "job", read_checkpoint_settings(configuration, RuntimeMode.STREAMING)
+    )
+    assert settings is not None
+    return Lease(open_storage(settings.directory))
+
+
+class Waiting(AtOnce):
+    """Its tasks run until they are told to end."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self.over = threading.Event()
+
+    def start(self, deployment: Deployment, master: Master) -> AtOnce:
+        for stage in deployment.plan.stages:
+            for index in range(stage.tasks):
+                master.deliver(TaskId(stage.index, index), TaskStarted("here", 1))
+        return self
+
+    def join(self, timeout: float | None = None) -> bool:
+        return self.over.wait(timeout)
+
+    def kill(self) -> None:
+        self.over.set()
+
+
+def test_driver_that_leads_runs_the_job_and_says_that_it_has_finished(tmp_path: Path) -> None:
+    configuration = several_drivers(tmp_path)
+    for number in (1, 2):
+        with launch.use_executor(AtOnce):
+            launch.submit(graph(), configuration, "job").wait()
+        view = leader_of(configuration).look()
+        assert (view.number, view.end) == (number, LeaseEnd(Outcome.FINISHED))
+
+
+def test_driver_that_is_replaced_fails_its_job(tmp_path: Path) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Waiting):
+        client = launch.submit(graph(), configuration, "job")
+    assert leader_of(configuration).claim(2, Holder("another", "somewhere"))
+    with pytest.raises(JobTakenOverError, match="another driver leads it now"):
+        client.wait()
+    assert client.get_job_status().result() is JobStatus.FAILED
+    assert leader_of(configuration).look() == LeaseView(2, 0), "the job itself has not ended"
+
+
+@pytest.mark.parametrize("reason", [ProcessTerminated(), KeyboardInterrupt()], ids=["kill", "Ctrl-C"])
+def test_process_that_is_told_to_end_leaves_its_job_to_another_driver(
+    tmp_path: Path, reason: KeyboardInterrupt
+) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Waiting):
+        client = launch.submit(graph(), configuration, "job")
+    client.interrupt(reason).result()
+    is_kill = isinstance(reason, ProcessTerminated)
+    end = leader_of(configuration).look().end
+    assert end == LeaseEnd(Outcome.RELEASED if is_kill else Outcome.CANCELED)
+    assert client.is_handed_over == is_kill
+    with pytest.raises(JobTakenOverError if is_kill else JobCancelledError):
+        client.wait()
+    with launch.use_executor(AtOnce):
+        launch.submit(graph(), configuration, "job").wait()  # at once, whether there is a checkpoint or not
+
+
+def test_driver_that_is_alone_cancels_its_job_when_it_is_told_to_end() -> None:
+    with launch.use_executor(Waiting):
+        client = launch.submit(graph(), Configuration.from_dict({"firesteel.cancel.grace": "10 ms"}), "job")
+    client.interrupt(ProcessTerminated()).result()
+    with pytest.raises(JobCancelledError):
+        client.wait()
+
+
+def test_driver_that_cannot_start_the_job_lets_others_try(tmp_path: Path) -> None:
+    configuration = several_drivers(tmp_path)
+    configuration.set_string("execution.state-recovery.path", str(tmp_path / "nothing"))
+    with launch.use_executor(AtOnce), pytest.raises(NoSuchSnapshotError):
+        launch.submit(graph(), configuration, "job")
+    assert leader_of(configuration).look().end == LeaseEnd(Outcome.RELEASED)
+
+
+def test_driver_whose_job_fails_for_good_says_why(tmp_path: Path) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Full), pytest.raises(NotEnoughSlotsError):
+        launch.submit(graph(), configuration, "job")
+    end = leader_of(configuration).look().end
+    assert end is not None
+    assert end.outcome is Outcome.FAILED
+    assert "slots" in end.sentence
+
+
+def test_driver_that_stands_by_starts_nothing_and_ends_with_the_job(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Waiting):
+        leading = launch.submit(graph(), configuration, "job")
+
+    class Observer(launch.JobObserver):
+        def standing_by(self, job_id: JobID) -> None:
+            assert job_id == leading.get_job_id()
+            leading.cancel()
+
+        def job_submitted(self, client: Any) -> None:
+            raise AssertionError("it must not start")
+
+    with launch.observe_jobs(Observer()), pytest.raises(SystemExit) as end:
+        launch.submit(graph(), configuration, "job")
+    assert end.value.code == 0
+    assert "standing by for job 'job'" in capfd.readouterr().err
+    with pytest.raises(JobCancelledError):
+        leading.wait()

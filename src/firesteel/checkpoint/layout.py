@@ -4,7 +4,7 @@
 
     <checkpoint directory>/<job id>/        root of a job's checkpoints
         _job                                  whose directory this is
-        epoch-<n>                             the driver that runs the job now is its n-th
+        epoch-<n>-<random>                    the driver that runs the job now is its n-th
         chk-<id>/_metadata                    the manifest: it exists = the checkpoint is complete
         chk-<id>/<files>                      state that only this checkpoint refers to
         shared/<files>                        state that later checkpoints may refer to
@@ -43,7 +43,7 @@ JOB_MARKER = "_job"
 SHARED = "shared"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _POINTER = re.compile(r"savepoint-of-(\d+)")
-_EPOCH = re.compile(r"epoch-(\d+)")
+_EPOCH = re.compile(r"epoch-(\d+)(?:-[0-9a-f]+)?")
 _STATE_FILE = re.compile(r"\d+-\d+-\d+-(\d+)")
 
 
@@ -77,8 +77,8 @@ def savepoint_pointer(checkpoint_id: int) -> str:
 
 
 def epoch_file(epoch: int) -> str:
-    """The file that a job's n-th driver makes."""
-    return f"epoch-{epoch}"
+    """A new name for the file that a job's n-th driver makes; no other driver makes one of the same name."""
+    return f"epoch-{epoch}-{secrets.token_hex(8)}"
 
 
 def checkpoint_of_directory(name: str) -> int | None:

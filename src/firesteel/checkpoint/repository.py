@@ -1,10 +1,14 @@
 """The checkpoints of one job: publish, find the newest that can be used, delete what is no longer needed.
 
 **Drivers are fenced by epochs.** A driver that starts to work on a job `claims <JobCheckpoints.claim>` the next epoch.
+Object stores do not refuse the second of two writers of one name, so every claim has a name of its own, and a driver
+that finds another claim of the same or a greater number beside its own tries again: of two that write at the same
+time at least the later one sees the other. No two drivers go on with the same number.
 `publish <JobCheckpoints.publish>` looks for a newer epoch before *and after* the manifest appears. If a newer driver
 claimed before it appeared, the second look sees that and the old driver tells nobody that the checkpoint is
 complete; if it claimed later, it finds the checkpoint. Either way both agree on what has been committed. Among
-complete checkpoints those of a newer epoch are newer, whatever their ids.
+complete checkpoints those of a newer epoch are newer, whatever their ids. The look also misses the driver's own claim when
+a newer driver has ended the job and deleted everything.
 
 **Deleting.** A state file goes when no manifest that is kept refers to it and it belongs to a checkpoint that is not
 newer than the newest complete one: newer ones are still being written. Manifests go before files, so that a driver
@@ -79,6 +83,7 @@ class JobCheckpoints:
         self._known: dict[int, Manifest] = {}
         #: The number of this driver among those that worked on the job, 0 before `claim`.
         self.epoch = 0
+        self._claim = ""  # the file of that number
 
     @property
     def root(self) -> str:
@@ -99,26 +104,41 @@ class JobCheckpoints:
         """
         self._take_possession()
         while True:
-            epoch = max(self._epochs(), default=0) + 1
+            epoch = self.newest_epoch() + 1
+            claim = layout.epoch_file(epoch)
             try:
-                self._storage.publish(layout.epoch_file(epoch), who.encode())
-                break
+                self._storage.publish(claim, who.encode())
             except StorageError:
-                if not self._storage.exists(layout.epoch_file(epoch)):
+                if not self._storage.exists(claim):
                     raise
-        self.epoch = epoch
-        for older in self._epochs():
-            if older < epoch:
-                self._storage.delete(layout.epoch_file(older))
+            names = self._storage.list()
+            if [name for name in names if (layout.epoch_of_file(name) or 0) >= epoch] == [claim]:
+                break
+        self.epoch, self._claim = epoch, claim
+        for name in names:
+            older = layout.epoch_of_file(name)
+            if older is not None and older < epoch:
+                self._storage.delete(name)
         return epoch
+
+    def newest_epoch(self) -> int:
+        """How many drivers have claimed the job; 0 when its directory is new, or the job has ended."""
+        return max(_numbers(self._storage.list(), layout.epoch_of_file), default=0)
 
     def check_not_taken_over(self) -> None:
         """Raise `JobTakenOverError` when another driver has claimed the job since."""
-        newest = max(self._epochs(), default=0)
+        names = self._storage.list()
+        newest = max(_numbers(names, layout.epoch_of_file), default=0)
         if newest > self.epoch:
             raise JobTakenOverError(
                 f"another driver runs job {self._owner.job_id} ({self._owner.job_name}) now: it claimed "
                 f"{shown(self.root)} as number {newest}, this driver is number {self.epoch} and stops"
+            )
+        if self._claim and self._claim not in names:
+            raise JobTakenOverError(
+                f"this driver runs job {self._owner.job_id} ({self._owner.job_name}) no longer: its claim, number "
+                f"{self.epoch}, is gone from {shown(self.root)}; another driver has ended the job, or somebody has "
+                "deleted the directory"
             )
 
     def _take_possession(self) -> None:
@@ -135,9 +155,6 @@ class JobCheckpoints:
                 f"{shown(self.root)} belongs to another job, {found.job_name!r} ({found.job_id}); this is "
                 f"{self._owner.job_name!r} ({self._owner.job_id}); choose another checkpoint directory or job id"
             )
-
-    def _epochs(self) -> list[int]:
-        return _numbers(self._storage.list(), layout.epoch_of_file)
 
     # ---- completing
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+#: What a driver says of its job when another driver runs it.
+STANDBY = "STANDBY"
 _POLL_SECONDS = 0.05
 _SHOWN_LINES = 30
 
@@ -47,7 +49,8 @@ def start(arguments: Sequence[str], log_file: Path) -> int:
     if status is None or status["status"] == "FAILED":
         return _report_failure(process, status, log_file)
     process.returncode = 0  # it goes on without us: Popen need not warn that nobody waited for it
-    click.echo(f"Process {process.pid} runs it, with output to {log_file}.")
+    what = "stands by for it" if status["status"] == STANDBY else "runs it"
+    click.echo(f"Process {process.pid} {what}, with output to {log_file}.")
     click.echo(f"'firesteel cancel {status['job_id']}' cancels it.")
     return 0
 

@@ -27,8 +27,9 @@ from firesteel.cli.program_command import (
 )
 from firesteel.cli.tracebacks import format_error
 from firesteel.common.errors import JobCancelledError
+from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.job_client import MasterJobClient, ProcessTerminated
 
 _INTERRUPTED = 128 + signal.SIGINT
 
@@ -78,10 +79,13 @@ def run_program(program: Program, options: dict[str, Any], status_file: Path | N
             try:
                 program.run(options)
                 jobs.wait()
+            except KeyboardInterrupt as interrupt:
+                jobs.interrupt(interrupt)
+                raise
             finally:
                 jobs.cancel()
     except KeyboardInterrupt as interrupt:
-        click.echo("; ".join(jobs.cancelled()) or "interrupted", err=True)
+        click.echo("; ".join([*jobs.cancelled(), *jobs.handed_over()]) or "interrupted", err=True)
         return getattr(interrupt, "exit_code", _INTERRUPTED)
     except JobCancelledError as error:  # by somebody else: 'firesteel cancel'
         click.echo("; ".join(jobs.cancelled()) or str(error), err=True)
@@ -109,9 +113,12 @@ class Jobs(launch.JobObserver):
 
     def status_changed(self, job: Any, status: JobStatus) -> None:
         """Tell the command that started this process in the background, the first time it matters."""
-        if self._status_file is not None and (status is JobStatus.RUNNING or status.is_terminal_state()):
-            detached.write_status(self._status_file, str(job.job_id), status.name)
-            self._status_file = None
+        if status is JobStatus.RUNNING or status.is_terminal_state():
+            self._tell_starter(job.job_id, status.name)
+
+    def standing_by(self, job_id: JobID) -> None:
+        """Tell it that the job runs elsewhere."""
+        self._tell_starter(job_id, detached.STANDBY)
 
     def wait(self) -> None:
         """Wait for the jobs that the program left running (``execute_async``); raises errors it has not seen."""
@@ -130,14 +137,24 @@ class Jobs(launch.JobObserver):
             if client.get_job_status().result() is JobStatus.CANCELED:
                 yield f"job {client.get_job_name()} ({client.get_job_id()}) was cancelled"
 
+    def interrupt(self, reason: KeyboardInterrupt) -> None:
+        """End what still runs in this process, as the signal wants it."""
+        for future in [client.interrupt(reason) for client in self._running()]:
+            future.result()
+
+    def handed_over(self) -> Iterator[str]:
+        """A sentence for each job that another driver goes on with."""
+        for client in self._clients:
+            if client.is_handed_over:
+                yield f"job {client.get_job_name()} ({client.get_job_id()}) was left to another driver"
+
+    def _tell_starter(self, job_id: JobID, status: str) -> None:
+        if self._status_file is not None:
+            detached.write_status(self._status_file, str(job_id), status)
+            self._status_file = None
+
     def _running(self) -> list[MasterJobClient]:
         return [client for client in self._clients if not client.is_over()]
-
-
-class _Terminated(KeyboardInterrupt):
-    """The process was asked to end by a signal other than Ctrl-C."""
-
-    exit_code = 128 + signal.SIGTERM
 
 
 @contextmanager
@@ -145,7 +162,7 @@ def _termination_as_interrupt() -> Iterator[None]:
     """A polite ``kill`` ends jobs as cleanly as Ctrl-C does."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
+        raise ProcessTerminated
 
     try:
         before = signal.signal(signal.SIGTERM, terminate)

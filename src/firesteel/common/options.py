@@ -54,6 +54,16 @@ def _optional(key: str, kind: OptionType[T], doc: str, *fallbacks: str) -> Confi
     return option
 
 
+def _parse_high_availability(value: object) -> str:
+    text = str(value).strip()
+    if text.lower() in ("none", "filesystem"):
+        return "NONE" if text.lower() == "none" else "filesystem"
+    raise ValueError(
+        "drivers choose their leader through files in a directory, there is no ZooKeeper and no Kubernetes client; "
+        "use filesystem"
+    )
+
+
 _ms = Duration.of_millis
 _s = Duration.of_seconds
 _IGNORED = "Accepted for Flink's sake and ignored: "
@@ -283,19 +293,19 @@ STATE_BACKEND = _required(
     "state.backend.type",
     STRING,
     "hashmap",
-    "hashmap: objects in memory; disk (also: rocksdb): larger than memory.",
+    "hashmap: objects in memory; disk (also: rocksdb): larger than memory; module:name: a backend of one's own.",
     "state.backend",
 )
 STATE_DISK_CACHE_SIZE = _required(
     "state.backend.disk.cache-size",
     MEMORY,
     256 * 2**20,
-    "About how much memory the disk backend uses per operator and subtask.",
+    "About how much memory backends other than hashmap use per operator and subtask.",
 )
 STATE_DISK_CACHE_ENTRIES = _optional(
     "state.backend.disk.cache-entries",
     INTEGER,
-    "How many keys per operator and subtask it keeps in memory, instead of cache-size.",
+    "How many keys per operator and subtask they keep in memory, instead of cache-size.",
 )
 STATE_MAX_DELTAS = _required(
     "execution.checkpointing.incremental.max-deltas",
@@ -384,6 +394,34 @@ EXPONENTIAL_ATTEMPTS = _optional(
     "restart-strategy.exponential-delay.attempts-before-reset-backoff",
     INTEGER,
     "Restarts before the job fails for good; unset: no limit.",
+)
+
+# Standby drivers.
+
+HIGH_AVAILABILITY = _required(
+    "high-availability.type",
+    OptionType("NONE | filesystem", _parse_high_availability),
+    "NONE",
+    "filesystem: of several drivers of a job one leads; another one takes the job over when it dies.",
+    "high-availability",
+)
+HIGH_AVAILABILITY_DIR = _optional(
+    "high-availability.storageDir",
+    STRING,
+    "Directory through which the drivers choose their leader; unset: the checkpoint directory.",
+    "high-availability.zookeeper.storageDir",
+)
+HIGH_AVAILABILITY_CLUSTER_ID = _optional(
+    "high-availability.cluster-id",
+    STRING,
+    "Keeps jobs of the same name apart that share these directories; unset: name or id of the job say which it is.",
+    "high-availability.zookeeper.path.namespace",
+)
+HIGH_AVAILABILITY_LEASE_TIMEOUT = _required(
+    "high-availability.filesystem.lease-timeout",
+    DURATION,
+    _s(10),
+    "A leader that has not been heard of for so long is taken for dead; it says that it lives four times as often.",
 )
 
 # Python.

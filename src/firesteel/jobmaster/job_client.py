@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -19,11 +20,23 @@ T = TypeVar("T")
 _JOIN_SECONDS = 2.0
 
 
-class MasterJobClient(JobClient):
-    """Talks to the job master in this process."""
+class ProcessTerminated(KeyboardInterrupt):
+    """The process was asked to end by a signal other than Ctrl-C: whoever did that may not mean its jobs."""
 
-    def __init__(self, master: JobMaster) -> None:
+    exit_code = 128 + signal.SIGTERM
+
+
+class MasterJobClient(JobClient):
+    """Talks to the job master in this process.
+
+    ``hand_over``: how to leave the job to another driver, if it has several.
+    """
+
+    def __init__(self, master: JobMaster, hand_over: Callable[[], None] | None = None) -> None:
         self._master = master
+        self._hand_over = hand_over
+        #: Whether the job was left to another driver.
+        self.is_handed_over = False
         #: Whether somebody has asked how the job ended.
         self.outcome_requested = False
 
@@ -78,6 +91,19 @@ class MasterJobClient(JobClient):
         directory = None if savepoint_directory is None else absolute(savepoint_directory)
         return CompletableFuture(self._master.trigger_savepoint(directory))
 
+    def interrupt(self, reason: KeyboardInterrupt) -> CompletableFuture:
+        """End the job in this process, which was told to end itself; complete when it has.
+
+        Ctrl-C cancels a job. Other signals do so, too, unless another driver can go on with it.
+        """
+        if self._hand_over is None or not isinstance(reason, ProcessTerminated):
+            return self.cancel()
+        over = CompletableFuture()
+        self._master.result.add_done_callback(lambda _: over.complete(None))
+        self.is_handed_over = True
+        self._hand_over()
+        return over
+
     def is_over(self) -> bool:
         """Whether the job has ended, in whatever way."""
         return self._master.result.done()
@@ -116,7 +142,7 @@ class MasterJobClient(JobClient):
     def _interruptible(self, wait: Callable[[], T]) -> T:
         try:
             return wait()
-        except KeyboardInterrupt:
-            self._master.cancel()
+        except KeyboardInterrupt as reason:
+            self.interrupt(reason)
             self._master.over.wait()  # a second Ctrl-C leaves here, without waiting
             raise

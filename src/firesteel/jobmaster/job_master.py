@@ -29,6 +29,7 @@ from firesteel.jobmaster.collect_buffer import CollectBuffer
 from firesteel.jobmaster.events import (
     CancelRequested,
     Event,
+    MasterFailed,
     SavepointRequested,
     StopRequested,
     StopWithSavepointRequested,
@@ -130,6 +131,10 @@ class JobMaster:
     def cancel(self) -> None:
         """Ask all tasks to end now."""
         self._mailbox.put(CancelRequested())
+
+    def fail(self, error: BaseException) -> None:
+        """End the job with this error, from which no restart helps."""
+        self._mailbox.put(MasterFailed(error))
 
     def stop(self) -> None:
         """Ask all sources to end; what is in flight is processed."""

@@ -7,6 +7,8 @@ Where a job starts from, in this order:
    somewhere: claiming the job keeps it from completing checkpoints.
 2. With ``execution.state-recovery.path``: that savepoint or checkpoint.
 3. From the beginning.
+
+A job with standby drivers (`high_availability`) always resumes, by an id that all its drivers know.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from firesteel.common.errors import InvalidOptionError, StateError
 from firesteel.common.job_id import JobID
 from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, read_checkpoint_settings
 from firesteel.jobmaster.checkpoint_store import CheckpointStore, beginning_of, matched_start
+from firesteel.jobmaster.high_availability import HighAvailability, configured_id, read_high_availability
 from firesteel.jobmaster.master_core import Beginning, MasterSettings
 from firesteel.jobmaster.restart_policy import create_policy
 from firesteel.jobmaster.start_point import StartPoint
@@ -46,10 +49,27 @@ class Preparation:
     settings: MasterSettings
     beginning: Beginning
     store: CheckpointStore | None
+    #: The number of this driver among those that worked on the job; 0 without checkpoints.
+    claimed: int = 0
 
 
-def prepare(plan: JobPlan, program: Sequence[ProgramOperator], configuration: Configuration) -> Preparation:
-    """Read the options, find what to start from, compare it with the program, claim the job."""
+def standby_settings(plan: JobPlan, configuration: Configuration) -> HighAvailability | None:
+    """How the drivers of this job choose their leader; None when it has one driver only."""
+    checkpoints = read_checkpoint_settings(configuration, plan.mode)
+    create_policy(configuration, Random())  # so that mistakes show in a driver that stands by, too
+    return read_high_availability(configuration, plan.name, checkpoints)
+
+
+def prepare(
+    plan: JobPlan,
+    program: Sequence[ProgramOperator],
+    configuration: Configuration,
+    claimed_before: int = 0,
+) -> Preparation:
+    """Read the options, find what to start from, compare it with the program, claim the job.
+
+    ``claimed_before``: a driver is known to have claimed the job as this number.
+    """
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     settings = MasterSettings(
         configuration.get(options.CANCEL_GRACE).to_millis() / 1000,
@@ -57,19 +77,13 @@ def prepare(plan: JobPlan, program: Sequence[ProgramOperator], configuration: Co
         checkpoints,
     )
     start, plan = _from_path(plan, program, configuration)
-    job_id = _configured_id(configuration)
+    job_id = configured_id(configuration)
+    standby = read_high_availability(configuration, plan.name, checkpoints)
     if checkpoints is None:
         _refuse_resume(configuration)
         return Preparation(plan, settings, Beginning(str(job_id or JobID()), point=start), None)
-    return _Claim(plan, program, configuration, checkpoints).prepare(settings, start, job_id)
-
-
-def _configured_id(configuration: Configuration) -> JobID | None:
-    text = configuration.get(options.JOB_ID)
-    try:
-        return None if text is None else JobID(text)
-    except ValueError as error:
-        raise InvalidOptionError(f"option '{options.JOB_ID.key}': {error}") from error
+    claim = _Claim(plan, program, configuration, checkpoints, claimed_before)
+    return claim.prepare(settings, start, job_id, standby)
 
 
 def _from_path(
@@ -105,21 +119,31 @@ class _Claim:
         program: Sequence[ProgramOperator],
         configuration: Configuration,
         settings: CheckpointSettings,
+        claimed_before: int,
     ) -> None:
         self._plan = plan
         self._program = program
         self._settings = settings
+        self._claimed_before = claimed_before
         self._resume = configuration.get(options.CHECKPOINTING_RESUME)
         self._allow_non_restored = configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED)
 
     def prepare(
-        self, settings: MasterSettings, start: StartPoint | None, job_id: JobID | None
+        self,
+        settings: MasterSettings,
+        start: StartPoint | None,
+        job_id: JobID | None,
+        standby: HighAvailability | None,
     ) -> Preparation:
         storage = self._open()
+        if standby is not None:
+            self._refuse_other_id(storage, job_id, standby.job_id)
+            job_id, self._resume = standby.job_id, True
         if job_id is None and self._resume:
             job_id = _predecessor(storage, self._plan.name)
         chosen = str(job_id or JobID())
         checkpoints = JobCheckpoints(storage, chosen, self._plan.name, self._settings.num_retained)
+        self._refuse_lost_checkpoints(checkpoints)
         if self._resume:
             self._newest(checkpoints)  # once before, so that a job that does not fit is left alone
         elif checkpoints.completed():
@@ -131,7 +155,30 @@ class _Claim:
         start, plan = (self._newest(checkpoints) if self._resume else None) or (start, self._plan)
         uids = {operator.id: operator.uid for operator in self._program if operator.uid is not None}
         store = CheckpointStore(checkpoints, plan, chosen, uids)
-        return Preparation(plan, settings, beginning_of(checkpoints, chosen, start), store)
+        beginning = beginning_of(checkpoints, chosen, start)
+        return Preparation(plan, settings, beginning, store, checkpoints.epoch)
+
+    def _refuse_other_id(self, storage: Storage, given: JobID | None, derived: JobID) -> None:
+        """Who asks for a job to be resumed shall not get a new one, because standby drivers give it another id."""
+        if given is not None or not self._resume:
+            return
+        earlier = _jobs_with_checkpoints(storage, self._plan.name)
+        if earlier and str(derived) not in earlier:
+            raise StateError(
+                f"job '{self._plan.name}' ran without standby drivers before, as {' and '.join(earlier)}, and they would "
+                f"run it as {derived}; set '{options.JOB_ID.key}' to the earlier id to go on with it, or leave "
+                f"'{options.CHECKPOINTING_RESUME.key}' out to begin anew"
+            )
+
+    def _refuse_lost_checkpoints(self, checkpoints: JobCheckpoints) -> None:
+        newest = checkpoints.newest_epoch()
+        if newest < self._claimed_before:
+            raise StateError(
+                f"the leader before this one was driver {self._claimed_before} of job '{self._plan.name}', but "
+                f"{shown(checkpoints.root)} knows of {newest or 'none'} only: this driver's checkpoint directory is "
+                "another one, or the job had finished and its checkpoints were deleted; to run it again from the "
+                f"beginning, delete its lease below '{options.HIGH_AVAILABILITY_DIR.key}'"
+            )
 
     def _open(self) -> Storage:
         directory = self._settings.directory
@@ -156,12 +203,21 @@ class _Claim:
 
 def _predecessor(storage: Storage, name: str) -> JobID | None:
     """The id of the job with this name below a checkpoint directory; None when there is none."""
-    named = [job.job_id for job in jobs_in(storage) if job.job_name == name]
-    usable = [job_id for job_id in named if JobCheckpoints(storage, job_id, name).completed()]
-    candidates = usable or named
+    usable = _jobs_with_checkpoints(storage, name)
+    candidates = usable or _jobs_named(storage, name)
     if len(usable) > 1:
         raise StateError(
             f"several jobs named '{name}' have checkpoints below {shown(storage.uri)}: {', '.join(usable)}; "
             f"choose the one to go on with by '{options.JOB_ID.key}', or give them different names"
         )
     return JobID(candidates[0]) if len(candidates) == 1 else None
+
+
+def _jobs_named(storage: Storage, name: str) -> list[str]:
+    return [job.job_id for job in jobs_in(storage) if job.job_name == name]
+
+
+def _jobs_with_checkpoints(storage: Storage, name: str) -> list[str]:
+    return [
+        job_id for job_id in _jobs_named(storage, name) if JobCheckpoints(storage, job_id, name).completed()
+    ]

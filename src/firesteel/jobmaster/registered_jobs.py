@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_endpoint import JobEndpoint
@@ -37,6 +38,9 @@ class RegisteredJobs:
             return
         with self._lock:
             self._endpoints[endpoint.entry.job_id] = endpoint
+
+    def standing_by(self, job_id: JobID) -> None:
+        """There is nothing to talk to before this driver leads."""
 
     def status_changed(self, job: ObservedJob, status: JobStatus) -> None:
         """Forget a job that is over; requests about it that are under way still get their answers."""

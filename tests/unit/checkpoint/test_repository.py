@@ -404,22 +404,61 @@ def test_checkpoints_of_a_newer_driver_are_newer_whatever_their_ids(base):
     assert second.newest_valid(no_warning).manifest.checkpoint_id == 3
 
 
-def test_drivers_that_claim_at_the_same_time_get_different_epochs(base):
-    class Racing(MemoryStorage):
-        races = 1
+class ClaimsOfOthers(MemoryStorage):
+    """Before each claim gets there, others do what ``before`` says; names are never refused, as in object stores."""
 
-        def at(self, directory):
-            return Racing(self.files, f"{directory}/")
+    def __init__(self, files=None, prefix="", before=()):
+        super().__init__(files, prefix)
+        self.before = list(before)
 
-        def publish(self, path, content):
-            if path == "epoch-1" and self.races:
-                self.races = 0
-                super().publish(path, b"the other one")
-            super().publish(path, content)
+    def at(self, directory):
+        return ClaimsOfOthers(self.files, f"{self._prefix}{directory}/", self.before)
 
-    job = JobCheckpoints(Racing(), JOB, "job")
+    def publish(self, path, content):
+        if layout.epoch_of_file(path) is not None and self.before:
+            self.before.pop(0)(self)
+        super().publish(path, content)
+
+
+def claims(job):
+    return [name.rpartition("-")[0] for name in job.storage.list() if layout.epoch_of_file(name) is not None]
+
+
+def test_drivers_that_claim_at_the_same_time_get_different_epochs():
+    def other(storage):
+        MemoryStorage.publish(storage, "epoch-1-ab", b"the other one")
+
+    job = JobCheckpoints(ClaimsOfOthers(before=[other]), JOB, "job")
     assert job.claim() == 2
-    assert job.storage.list() == ["_job", "epoch-2"]
+    assert claims(job) == ["epoch-2"]
+
+
+def test_driver_whose_claim_comes_late_does_not_use_the_number_of_a_driver_that_is_gone():
+    def others(storage):  # number 1 has been and gone while this driver made up its mind
+        MemoryStorage.publish(storage, "epoch-2-ab", b"the other one")
+
+    job = JobCheckpoints(ClaimsOfOthers(before=[others]), JOB, "job")
+    assert job.claim() == 3
+
+
+def test_driver_completes_nothing_after_a_newer_one_has_ended_the_job(base):
+    old = driver(base)
+    newer = driver(base)
+    complete(newer, 1)
+    newer.delete_all()
+    with pytest.raises(
+        JobTakenOverError, match=r"its claim, number 1, is gone from .*; another driver has ended"
+    ):
+        complete(old, 1)
+    driver(base)  # the job is started again, and its driver is number 1, too
+    with pytest.raises(JobTakenOverError, match="is gone"):
+        complete(old, 2)
+
+
+def test_epochs_of_directories_without_names_of_their_own_still_count(base):
+    storage = open_storage(base).at(JOB)
+    storage.publish("epoch-7", b"")
+    assert driver(base).epoch == 8
 
 
 # --- savepoints

@@ -324,6 +324,57 @@ def test_program_that_does_not_fit_leaves_the_job_alone(tmp_path: Path) -> None:
     assert isinstance(published(first, 2), CheckpointPublished), "the old driver is still in office"
 
 
+# Standby drivers.
+
+
+def led(directory: Path, claimed_before: int = 0, **options: str) -> Preparation:
+    plan = enumerated_plan()
+    configuration = {
+        "high-availability.type": "filesystem",
+        "execution.checkpointing.interval": "1 s",
+        "execution.checkpointing.dir": str(directory),
+        **options,
+    }
+    return prepare(plan, program(plan), Configuration.from_dict(configuration), claimed_before)
+
+
+def test_drivers_that_lead_one_after_the_other_go_on_with_the_same_job(tmp_path: Path) -> None:
+    first = led(tmp_path)
+    published(first, 1)
+    second = led(tmp_path, first.claimed)
+    assert second.beginning.job_id == first.beginning.job_id
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == 1
+    assert (first.claimed, second.claimed) == (1, 2)
+    event = published(first, 2)
+    assert isinstance(event, CheckpointNotPublished)
+    assert isinstance(event.error, JobTakenOverError)
+
+
+def test_driver_that_does_not_find_the_checkpoints_of_the_leader_before_does_not_begin_anew(
+    tmp_path: Path,
+) -> None:
+    first = led(tmp_path)
+    with pytest.raises(StateError, match=r"was driver 1 of job 'job', but .* knows of none only"):
+        led(tmp_path / "another directory", first.claimed)
+    assert first.store is not None
+    first.store.perform(CleanUp(keep=False))
+    with pytest.raises(StateError, match="its checkpoints were deleted"):
+        led(tmp_path, first.claimed)
+
+
+def test_resuming_with_standby_drivers_does_not_leave_a_run_without_them_behind(tmp_path: Path) -> None:
+    alone = in_directory(tmp_path)
+    published(alone, 1)
+    resume = {"execution.checkpointing.resume": "true"}
+    with pytest.raises(StateError, match=f"as {alone.beginning.job_id}.*set 'pipeline.job-id'"):
+        led(tmp_path, **resume)
+    found = led(tmp_path, **resume, **{"pipeline.job-id": alone.beginning.job_id})
+    assert found.beginning.point is not None
+    published(led(tmp_path), 1)
+    assert led(tmp_path, **resume).beginning.point is not None, "the job of the standby drivers is there"
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"execution__checkpointing__interval": "1 s"}], ids=["no interval", "no directory"]
 )

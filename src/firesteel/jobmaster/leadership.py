@@ -1,0 +1,115 @@
+"""Which of several drivers leads a job, as a pure machine: what was seen in, what to do out; no storage, no clock.
+
+The leader holds a **lease**: a number, greater than those of all leaders before it, and a counter that it makes grow
+as long as it lives. The others stand by and look. To a `Candidate` the leader is dead when the lease has stayed the
+same for the time-out, measured by its own clock alone; clocks of different machines are never compared. Then it
+claims the next number, and leads if nobody was faster.
+
+**The lease keeps a job running; it does not keep it correct.** A leader that was only slow may go on for a while beside
+the one that has replaced it, and no lease can prevent that: a process can be stopped between looking at its lease
+and acting on it. What prevents harm is that the new leader claims the job's checkpoints
+(`firesteel.checkpoint.repository`), after which the old one completes no checkpoint and commits nothing. However
+wrong the time-out is, and however clocks run, the output stays right; at worst a job changes hands needlessly.
+
+Time in which nobody could look proves nothing: after a failed look, waiting begins anew, and the time between two looks
+counts up to twice the interval that was agreed upon. So a storage that was away for a while, or a machine
+that slept, does not cost the leader its place.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["Candidate", "Claim", "Follow", "LeaseEnd", "LeaseView", "Leave", "Outcome", "still_leads"]
+
+
+class Outcome(enum.Enum):
+    """How a leader has given up its lease."""
+
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    #: The job has not ended: another driver shall run it.
+    RELEASED = "RELEASED"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEnd:
+    """A leader's last word; ``sentence`` says what it failed with."""
+
+    outcome: Outcome
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseView:
+    """What one look at the lease shows. ``number`` 0: there has been no leader yet."""
+
+    number: int = 0
+    counter: int = 0
+    end: LeaseEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Stand by: leader ``number`` lives, as far as one can tell."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Try to become leader ``number``."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The job that this driver stood by for has ended."""
+
+    end: LeaseEnd
+
+
+class Candidate:
+    """A driver that does not lead."""
+
+    def __init__(self, lease_timeout: float, interval: float) -> None:
+        self._timeout = lease_timeout
+        self._longest_step = 2 * interval
+        self._seen: LeaseView | None = None
+        self._looked = 0.0
+        self._unchanged = 0.0
+        self._followed = 0  # the leader that was alive when this driver looked
+
+    def saw(self, view: LeaseView, now: float) -> Follow | Claim | Leave:
+        """Take in a look at ``now``, by this driver's own clock, which never goes back."""
+        if view == self._seen:
+            self._unchanged += min(now - self._looked, self._longest_step)
+        else:
+            self._unchanged = 0.0
+        self._seen, self._looked = view, now
+        if view.number == 0:
+            return Claim(1)
+        if view.end is not None:
+            return self._on_end(view.number, view.end)
+        self._followed = view.number
+        return Claim(view.number + 1) if self._unchanged >= self._timeout else Follow(view.number)
+
+    def saw_nothing(self) -> None:
+        """Storage did not answer."""
+        self._seen = None
+
+    def _on_end(self, number: int, end: LeaseEnd) -> Claim | Leave:
+        if end.outcome is Outcome.RELEASED:
+            return Claim(number + 1)
+        if self._followed == number:
+            return Leave(end)
+        # It was over before this driver came: whoever started this driver wants the job to run again.
+        return Claim(number + 1)
+
+
+def still_leads(view: LeaseView, holder: str | None, number: int, me: str) -> bool:
+    """Whether leader ``number`` may go on; ``holder`` is who is written down as leader ``number``."""
+    return view.number == number and holder == me
