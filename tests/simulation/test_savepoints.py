@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -110,6 +111,42 @@ class OtherKind(Count):
         self._list = runtime_context.get_list_state(ListStateDescriptor("count", Types.LONG()))
 
 
+class LateCount(Count):
+    """Asks for the state with every record, not in open()."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._context = runtime_context
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self._count = self._context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        return super().process_element(value, ctx)
+
+
+class UnreadableCount(Count):
+    """Wants to convert what was saved, and cannot."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ValueStateDescriptor("count", Types.STRING())
+        descriptor.set_version(1, lambda value, version: value["text"])
+        self._count = runtime_context.get_state(descriptor)
+
+
+@dataclass(frozen=True)
+class Visit:
+    number: int
+
+
+class LastVisit(KeyedProcessFunction):
+    """Keeps objects of a class of the program."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._last = runtime_context.get_state(ValueStateDescriptor("last", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self._last.update(Visit(value))
+        yield ctx.get_current_key(), value, 1
+
+
 class SeenBySubtask(MapFunction, CheckpointedFunction):
     """Passes records on and remembers them in a list state, split or union, of the subtask."""
 
@@ -161,10 +198,12 @@ def build(env: StreamExecutionEnvironment, source: Source, function: Any, ledger
     counted.add_sink(LedgerSink(ledger)).uid("ledger")
 
 
-def stopped_at_the_middle(directory: Path, ledger: str, parallelism: int = 2) -> str:
+def stopped_at_the_middle(
+    directory: Path, ledger: str, parallelism: int = 2, function: KeyedProcessFunction | None = None
+) -> str:
     """Four splits of ten numbers, counted; then a savepoint."""
     env = environment(parallelism, directory)
-    build(env, Numbers(10), Count(), ledger)
+    build(env, Numbers(10), function or Count(), ledger)
     client = env.execute_async()
     Ledger.named(ledger).wait_until_written(40)
     path: str = client.stop_with_savepoint(False, str(directory / "savepoints")).result()
@@ -267,6 +306,56 @@ def test_a_state_of_another_kind_is_refused_with_both_kinds(tmp_path: Path, ledg
     path = stopped_at_the_middle(tmp_path, ledger)
     with pytest.raises(FiresteelError, match=r"(?s)count.*value.*list|count.*list.*value"):
         go_on(tmp_path, path, ledger, 2, OtherKind())
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "disk"])
+@pytest.mark.parametrize("drops", ["false", "true"])
+def test_state_that_is_asked_for_with_a_record_waits_for_it(
+    tmp_path: Path, ledger: str, backend: str, drops: str
+) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger, function=LateCount())
+    options = {"state.backend.type": backend, "execution.state-recovery.ignore-unclaimed-state": drops}
+    assert_counted_once(go_on(tmp_path, path, ledger, 3, LateCount(), **options), range(80))
+
+
+def test_state_that_was_asked_for_with_a_record_may_be_asked_for_in_open(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger, function=LateCount())
+    assert_counted_once(go_on(tmp_path, path, ledger, 3, Count()), range(80))
+
+
+def test_a_value_that_cannot_be_converted_ends_the_job_at_once(tmp_path: Path, ledger: str) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger)
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 h"}
+    with pytest.raises(IncompatibleStateError, match=r"'count' of operator 'Keyed Process'.* saved value \d"):
+        go_on(tmp_path, path, ledger, 2, UnreadableCount(), **restarts)
+
+
+def test_objects_that_cannot_be_read_any_more_are_named_with_their_operator(
+    tmp_path: Path, ledger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stopped_at_the_middle(tmp_path, ledger, function=LastVisit())
+    monkeypatch.delattr(sys.modules[__name__], "Visit")
+    with pytest.raises(IncompatibleStateError, match=r"operator 'Keyed Process': .* objects of 'Visit'"):
+        go_on(tmp_path, path, ledger, 2, LastVisit())
+
+
+def test_list_state_that_shall_be_dealt_out_in_another_way_is_refused(tmp_path: Path, ledger: str) -> None:
+    def build_with(env: StreamExecutionEnvironment, union: bool) -> None:
+        numbers = env.from_source(Numbers(10), WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        seen = numbers.map(SeenBySubtask(ledger, union)).uid("seen").name("Seen")
+        seen.add_sink(LedgerSink(ledger)).uid("ledger")
+
+    env = environment(2, tmp_path)
+    build_with(env, union=False)
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(40)
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    env = environment(2, tmp_path, **{"execution.state-recovery.path": path})
+    build_with(env, union=True)
+    with pytest.raises(
+        IncompatibleStateError, match=r"'seen' of operator 'Seen'.*expected a union list state"
+    ):
+        env.execute()
 
 
 @pytest.mark.parametrize("union", [False, True])

@@ -28,7 +28,7 @@ def format_error(error: BaseException) -> str:
 
 
 def _trim(summary: traceback.TracebackException, error: BaseException) -> None:
-    deliberate = isinstance(error, FiresteelError)
+    deliberate = isinstance(error, FiresteelError) or _is_refusal(summary, error)
     summary.stack = _users_frames(summary.stack, deliberate)
     if deliberate:
         # Its message already says what the cause was, with the traceback from the task if there is one.
@@ -39,6 +39,12 @@ def _trim(summary: traceback.TracebackException, error: BaseException) -> None:
     ):
         if inner is not None and inner_error is not None:
             _trim(inner, inner_error)
+
+
+def _is_refusal(summary: traceback.TracebackException, error: BaseException) -> bool:
+    """Whether Firesteel says that it has no such feature, rather than a method of the program."""
+    by_us = bool(summary.stack) and summary.stack[-1].filename.startswith(_OWN)
+    return isinstance(error, NotImplementedError) and by_us
 
 
 def _users_frames(stack: traceback.StackSummary, deliberate: bool) -> traceback.StackSummary:

@@ -241,6 +241,10 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
         """
         if version < 0:
             raise ProgramError(f"the version of {self!r} must not be negative, got {version}")
+        if migrate is not None and not callable(migrate):
+            raise ProgramError(
+                f"set_version() of {self!r} needs a function of value and version as migrate, got {short_repr(migrate)}"
+            )
         self._version = version
         self._migrate = migrate
 

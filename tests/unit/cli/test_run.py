@@ -69,6 +69,27 @@ def test_failed_job_shows_one_traceback_of_the_users_lines(program: Programs) ->
         assert noise not in result.stderr
 
 
+def test_feature_that_is_not_there_shows_the_users_line_only(program: Programs) -> None:
+    script = program(
+        """
+        from firesteel.common import Configuration
+        from firesteel.datastream.not_yet import refuse_unsupported_options
+
+        refuse_unsupported_options(Configuration.from_dict({"python.profile.enabled": "true"}))
+        """
+    )
+    result = run(script)
+    assert result.exit_code == 1
+    assert f'File "{script}", line 5, in <module>' in result.stderr
+    assert "not_yet.py" not in result.stderr
+    assert result.stderr.rstrip().endswith("not part of this version of Firesteel yet")
+
+
+def test_unfinished_method_of_the_program_is_shown_with_its_lines(program: Programs) -> None:
+    result = run(program("def later():\n    raise NotImplementedError\nlater()\n"))
+    assert "line 2, in later" in result.stderr
+
+
 def test_full_traceback_on_demand(program: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRESTEEL_FULL_TRACEBACK", "1")
     result = run(program("import engine; engine.execute('fail')"))

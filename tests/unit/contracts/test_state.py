@@ -226,3 +226,8 @@ def test_a_descriptor_takes_a_serializer_for_a_type():
     assert (
         str(ListStateDescriptor("a", Reversed()).type_info) == "ListTypeInfo<SerializedTypeInfo<Reversed()>>"
     )
+
+
+def test_what_converts_old_values_must_be_a_function():
+    with pytest.raises(ProgramError, match=r"set_version\(\) of ValueStateDescriptor\('sum'\).*got 5"):
+        ValueStateDescriptor("sum", Types.LONG()).set_version(1, 5)

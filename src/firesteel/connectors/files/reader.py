@@ -26,8 +26,12 @@ class _OpenSplit:
 
     def take(self, limit: int) -> list[Any] | None:
         """The next records of a block, at most ``limit``; None at the end."""
-        if self._taken >= self._size and not self._next_block():
-            return None
+        try:
+            if self._taken >= self._size and not self._next_block():
+                return None
+        except Exception as error:  # of the file, or of a format that somebody else has written
+            error.add_note(f"while the file {self._split.path} was read")
+            raise
         assert self._block is not None
         start, self._taken = self._taken, min(self._taken + limit, self._size)
         values = self._block.values

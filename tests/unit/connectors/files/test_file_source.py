@@ -283,6 +283,17 @@ def test_a_reader_asks_for_the_next_split_when_it_begins_with_its_last_one(tmp_p
     assert reader.poll(10).ended
 
 
+def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.gz"
+    path.write_bytes(b"this is no gzip")
+    source = FileSource(LINES, (str(path),))
+    reader = reader_of(source, [])
+    reader.add_splits(list(source.cut(source.find(), 1)))
+    with pytest.raises(gzip.BadGzipFile) as caught:
+        reader.poll(10)
+    assert str(path) in "".join(caught.value.__notes__)
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     lines=st.lists(st.text(st.sampled_from("aé€ \r"), max_size=9), max_size=15),
