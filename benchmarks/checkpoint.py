@@ -154,10 +154,11 @@ def throughput(quick: bool) -> list[list[str]]:
 def in_turns(
     repetitions: int, first: Callable[[], Cost], second: Callable[[], Cost]
 ) -> tuple[list[Cost], list[Cost]]:
-    """Both sides, again and again."""
+    """Both sides, again and again; they take turns at going first, because what comes first may have it better."""
     found: tuple[list[Cost], list[Cost]] = ([], [])
-    for _ in range(repetitions):
-        for costs, side in zip(found, (first, second), strict=True):
+    sides = list(zip(found, (first, second), strict=True))
+    for repetition in range(repetitions):
+        for costs, side in sides if repetition % 2 == 0 else reversed(sides):
             costs.append(side())
         shown = [f"{rate_text(1 / costs[-1].wall)}, {costs[-1].cpu * 1e6:.2f} us CPU" for costs in found]
         note(f"{shown[0]} against {shown[1]}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -153,6 +154,7 @@ def main() -> int:
         chaos.run(lambda text: print(f"{time.monotonic() - began:6.1f} s: {text}", flush=True))
     deaths = ", ".join(f"{number} {kind}s" for kind, number in sorted(chaos.killed.items()))
     print(f"exactly once held for {chaos.records:,} records; killed: {deaths}")
+    shutil.rmtree(directory, ignore_errors=True)  # after a failure it stays, to be looked at
     return 0
 
 

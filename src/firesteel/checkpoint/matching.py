@@ -24,7 +24,7 @@ from firesteel.checkpoint.storage import shown
 from firesteel.common.errors import IncompatibleStateError
 from firesteel.plan.state_handles import OperatorRestore, Restore
 
-__all__ = ["Match", "ProgramOperator", "match"]
+__all__ = ["Match", "ProgramOperator", "match", "shown_operator"]
 
 _REMEDY = (
     "to drop this state, start with -n (--allowNonRestoredState); to keep it, give the operator that the state "
@@ -100,7 +100,7 @@ def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> 
         return False
     if operator.parallelism > state.max_parallelism:
         raise IncompatibleStateError(
-            f"{_shown(operator)} is to run with parallelism {operator.parallelism}, but its state was written with "
+            f"{shown_operator(operator)} is to run with parallelism {operator.parallelism}, but its state was written with "
             f"max parallelism {state.max_parallelism}, which can never change; set its parallelism to at most "
             f"{state.max_parallelism}"
         )
@@ -108,7 +108,7 @@ def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> 
         return False
     if operator.max_parallelism_is_given:
         raise IncompatibleStateError(
-            f"{_shown(operator)} has max parallelism {operator.max_parallelism}, but its state was written with "
+            f"{shown_operator(operator)} has max parallelism {operator.max_parallelism}, but its state was written with "
             f"max parallelism {state.max_parallelism}, which can never change; call "
             f"set_max_parallelism({state.max_parallelism})"
         )
@@ -121,7 +121,7 @@ def _known_types(operator: ProgramOperator, state: OperatorState) -> dict[str, s
         wanted = operator.state_types.get(what, saved)
         if wanted != saved and (what != "keys" or state.has_keyed_state):
             raise IncompatibleStateError(
-                f"{_shown(operator)} cannot take its state: expected {what} of type {wanted}, found {what} of type "
+                f"{shown_operator(operator)} cannot take its state: expected {what} of type {wanted}, found {what} of type "
                 f"{saved}; go back to the old type, write a savepoint with converted state "
                 "(firesteel.state_processor), or give the operator another uid and drop the old state with -n "
                 "(--allowNonRestoredState)"
@@ -134,22 +134,24 @@ def _unmatched(
 ) -> str:
     lines = [
         f"{shown(point.location) or 'the checkpoint'} has state that no operator of the program can take:",
-        *(f"  {_shown(state)}: {_described_states(state)}" for state in lost),
+        *(f"  {shown_operator(state)}: {_described_states(state)}" for state in lost),
         _REMEDY,
     ]
     if any(state.uid is None for state in lost):
         lines.append(
             "an operator without a uid is recognised by its place in the program: a change before it makes it another "
-            "one; set uid() on every operator with state"
+            "one; set_uid_hash() with the id above gives it back its state, and uid() on every operator with state keeps "
+            "this from happening"
         )
     saved = {state.id for state in point.manifest.operators}
-    new = [_shown(operator) for operator in program if operator.stateful and operator.id not in saved]
+    new = [shown_operator(operator) for operator in program if operator.stateful and operator.id not in saved]
     if new:
         lines.append(f"operators that would start without state: {', '.join(new)}")
     return "\n".join(lines)
 
 
-def _shown(operator: ProgramOperator | OperatorState) -> str:
+def shown_operator(operator: ProgramOperator | OperatorState) -> str:
+    """Its name and what it is known by."""
     known_by = f"uid {operator.uid!r}" if operator.uid is not None else f"no uid, id {operator.id}"
     return f"operator {operator.name!r} ({known_by})"
 

@@ -185,6 +185,10 @@ class JobCheckpoints:
         found = _numbers(self._storage.list(), layout.checkpoint_of_directory)
         return sorted((id for id in found if self._storage.exists(layout.metadata_file(id))), reverse=True)
 
+    def to_go_on_from(self) -> list[int]:
+        """The ids of all checkpoints and savepoints that the job may have to go on from, readable or not."""
+        return sorted([*self.completed(), *self._pointers()], reverse=True)
+
     def next_id(self) -> int:
         """An id that no checkpoint or savepoint of this job has used, complete or not."""
         names = self._storage.list()

@@ -214,7 +214,9 @@ def matched_start(
     """
     found = matching.match(point, program, allow_non_restored)
     for dropped in found.dropped:
-        _LOG.warning("the state of operator '%s' is dropped: the program has no such operator", dropped.name)
+        _LOG.warning(
+            "the state of %s is dropped: the program has no such operator", matching.shown_operator(dropped)
+        )
     vertices = tuple(_adopting(vertex, found) for vertex in plan.vertices)
     restore = replace(found.restore, changed_program=True)
     start = StartPoint(restore, found.enumerators, point.location)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -27,7 +27,7 @@ from firesteel.checkpoint.restore_point import load, verify
 from firesteel.checkpoint.storage import Storage, absolute, check_writable, open_storage, shown
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError, StateError
+from firesteel.common.errors import InvalidOptionError, NoSuchSnapshotError, StateError
 from firesteel.common.job_id import JobID
 from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, read_checkpoint_settings
 from firesteel.jobmaster.checkpoint_store import CheckpointStore, beginning_of, matched_start
@@ -152,7 +152,8 @@ class _Claim:
                 f"'{options.CHECKPOINTING_RESUME.key}', or choose another '{options.JOB_ID.key}'"
             )
         checkpoints.claim(f"{socket.gethostname()}, process {os.getpid()}")
-        start, plan = (self._newest(checkpoints) if self._resume else None) or (start, self._plan)
+        newest = self._newest(checkpoints, _LOG.warning) if self._resume else None
+        start, plan = newest or (start, self._plan)
         uids = {operator.id: operator.uid for operator in self._program if operator.uid is not None}
         store = CheckpointStore(checkpoints, plan, chosen, uids)
         beginning = beginning_of(checkpoints, chosen, start)
@@ -192,8 +193,20 @@ class _Claim:
             )
         return MemoryStorage()
 
-    def _newest(self, checkpoints: JobCheckpoints) -> tuple[StartPoint, JobPlan] | None:
-        found = checkpoints.newest_valid(_LOG.warning)
+    def _newest(
+        self, checkpoints: JobCheckpoints, warn: Callable[[str], object] = lambda problem: None
+    ) -> tuple[StartPoint, JobPlan] | None:
+        problems: list[str] = []
+        found = checkpoints.newest_valid(problems.append)
+        if found is None and checkpoints.to_go_on_from():
+            # Not from the beginning: what it has written until then must not be written twice.
+            raise NoSuchSnapshotError(
+                f"job '{self._plan.name}' cannot go on, because nothing of what it has saved below "
+                f"{shown(checkpoints.root)} can be used: {'; '.join(problems)}; start it from a savepoint (-s) under "
+                f"another '{options.JOB_ID.key}', or delete this directory to begin anew"
+            )
+        for problem in problems:
+            warn(problem)
         if found is None:
             return None
         start, plan = matched_start(found, self._plan, self._program, self._allow_non_restored)

@@ -19,9 +19,9 @@ from typing import Protocol
 
 from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, read_segment
 from firesteel.checkpoint.local_copies import LocalCopies, SegmentCopy
-from firesteel.checkpoint.storage import Output, Storage
+from firesteel.checkpoint.storage import Output, Storage, join_uri, shown
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import CheckpointError
+from firesteel.common.errors import CheckpointError, CorruptStateError
 from firesteel.common.options import CHECKPOINTING_MEMORY_LIMIT, CHECKPOINTING_SNAPSHOT_COMPRESSION
 from firesteel.plan.messages import SnapshotAcknowledged, SnapshotDeclined
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment
@@ -190,7 +190,13 @@ def segment_reader(root: str, services: StorageServices) -> SegmentReader:
     copies = services.local_copies
 
     def durable(segment: Segment) -> Iterator[bytes]:
-        return read_segment(services.storage(root) if segment.file else None, segment)
+        try:
+            return read_segment(services.storage(root) if segment.file else None, segment)
+        except CorruptStateError as error:
+            if not error.file:
+                raise
+            where = shown(join_uri(root, error.file))  # people have to find it
+            raise CorruptStateError(error.reason, file=where, position=error.position) from error
 
     def read(segment: Segment) -> Iterator[bytes]:
         if copies is None or not segment.file:

@@ -72,7 +72,8 @@ def test_unmatched_state_is_refused_with_names_and_remedy():
     assert "operator 'Count' (uid 'counter'): 'count' (value), 'seen' (map)" in text
     assert "operator 'Buffer' (no uid, id b): 'l' (list)" in text
     assert "-n (--allowNonRestoredState)" in text
-    assert "set uid() on every operator" in text
+    assert "set_uid_hash() with the id above" in text
+    assert "uid() on every operator" in text
     assert "would start without state: operator 'Other' (uid 'other')" in text
 
 

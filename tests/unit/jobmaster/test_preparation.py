@@ -260,6 +260,39 @@ def test_living_driver_that_was_replaced_completes_nothing(tmp_path: Path) -> No
     assert isinstance(event.error, JobTakenOverError)
 
 
+def test_driver_of_whose_checkpoints_none_can_be_read_does_not_begin_anew(tmp_path: Path) -> None:
+    first = in_directory(tmp_path)
+    published(first, 1)
+    metadata = Path(first.beginning.root, "chk-1", "_metadata")
+    metadata.write_bytes(metadata.read_bytes()[:-1])
+    with pytest.raises(
+        NoSuchSnapshotError, match=r"nothing of what it has saved below .*checkpoint 1 .*checksum"
+    ):
+        resumed(tmp_path)
+
+
+def test_driver_whose_only_savepoint_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
+    first = in_directory(tmp_path / "checkpoints")
+    published(first, 1, str(tmp_path / "savepoint"))
+    Path(tmp_path / "savepoint" / "_metadata").unlink()
+    with pytest.raises(NoSuchSnapshotError, match=r"nothing of what it has saved below .*savepoint"):
+        resumed(tmp_path / "checkpoints")
+
+
+def test_newest_checkpoint_that_cannot_be_read_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = in_directory(tmp_path, execution__checkpointing__num_retained="2")
+    published(first, 1)
+    published(first, 2)
+    metadata = Path(first.beginning.root, "chk-2", "_metadata")
+    metadata.write_bytes(metadata.read_bytes()[:-1])
+    second = resumed(tmp_path)
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == 1
+    assert caplog.text.count("checkpoint 2") == 1
+
+
 def test_driver_without_predecessor_begins_anew(tmp_path: Path) -> None:
     assert resumed(tmp_path).beginning.point is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,16 @@ def test_lists_are_not_copied() -> None:
     task = machine.task(attempt=2)
     assert list(segment_reader(ROOT, task)(handle.lists)) == [b"a list"]
     assert task.reads == 1
+
+
+def test_damage_is_reported_with_the_whole_path_of_the_file() -> None:
+    machine = Machine()
+    handle = write(machine.task(), 1, {"a": 1})
+    assert handle.lists is not None
+    (file,) = machine.durable.files
+    machine.durable.files[file] = machine.durable.files[file][:-1] + b"?"
+    with pytest.raises(CorruptStateError, match=re.escape(f"damaged state: {ROOT}/{file}, at byte")):
+        segment_reader(ROOT, machine.task(attempt=2))(handle.lists)
 
 
 def test_full_state_and_deltas_may_come_from_different_places() -> None:
