@@ -142,7 +142,9 @@ def test_damage_is_reported_with_the_whole_path_of_the_file() -> None:
     handle = write(machine.task(), 1, {"a": 1})
     assert handle.lists is not None
     (file,) = machine.durable.files
-    machine.durable.files[file] = machine.durable.files[file][:-1] + b"?"
+    damaged = bytearray(machine.durable.files[file])
+    damaged[handle.lists.offset + handle.lists.length - 1] ^= 1
+    machine.durable.files[file] = bytes(damaged)
     with pytest.raises(CorruptStateError, match=re.escape(f"damaged state: {ROOT}/{file}, at byte")):
         segment_reader(ROOT, machine.task(attempt=2))(handle.lists)
 
