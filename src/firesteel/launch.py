@@ -22,7 +22,7 @@ from firesteel.checkpoint.state_pickle import collect_program_classes
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.job_id import JobID
-from firesteel.common.options import EXECUTOR, MAX_PARALLELISM
+from firesteel.common.options import EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
 from firesteel.graph.operator_ids import operator_ids
 from firesteel.graph.stream_graph import StreamGraph
@@ -70,9 +70,10 @@ class JobObserver(JobListener, Protocol):
 
 _chosen_executor: ContextVar[ExecutorFactory | None] = ContextVar("firesteel_executor", default=None)
 
-# These two are of the process, not of a context: a program may well submit from a thread of its own.
+# These are of the process, not of a context: a program may well submit from a thread of its own.
 _observers: list[JobObserver] = []
 _interceptors: list[Callable[[Submission], Submission | None]] = []
+_leaderships: dict[str, Leadership] = {}  # by the directory of the lease
 
 
 def submit(
@@ -99,7 +100,7 @@ def _start(submission: Submission) -> MasterJobClient:
     try:
         return _deploy(plan, program, configuration, executor, leadership)
     except BaseException:
-        leadership.release()  # changes nothing when the job has ended
+        leadership.release()  # changes nothing when the job has ended, or is about to
         raise
 
 
@@ -108,14 +109,24 @@ def _leadership(plan: JobPlan, configuration: Configuration) -> Leadership | Non
     settings = standby_settings(plan, configuration)
     if settings is None:
         return None
+    earlier = _leaderships.get(settings.directory)
+    if earlier is not None and not earlier.is_over:
+        # It would stand by for itself, and end the program when the other job ends.
+        raise InvalidOptionError(
+            f"option '{HIGH_AVAILABILITY.key}': this program runs a job '{plan.name}' with the id {settings.job_id} "
+            "already, and standby drivers tell jobs by their ids; give each job of a program a name of its own: "
+            "execute(name)"
+        )
 
     def on_standby() -> None:
         for observer in _observers:
             observer.standing_by(settings.job_id)
 
-    return await_leadership(
+    leadership = await_leadership(
         settings, plan.name, lambda text: CONSOLE.write(f"{text}\n", "stderr"), on_standby
     )
+    _leaderships[settings.directory] = leadership
+    return leadership
 
 
 def _deploy(
@@ -126,7 +137,8 @@ def _deploy(
     leadership: Leadership | None = None,
 ) -> MasterJobClient:
     # The last thing that may refuse the job: it claims the job's directory.
-    prepared = prepare(plan, program, configuration, 0 if leadership is None else leadership.claimed_before)
+    before = (0, False) if leadership is None else (leadership.claimed_before, leadership.finished_before)
+    prepared = prepare(plan, program, configuration, *before)
     observers = [*_observers, *_registration()]
     master = JobMaster(
         prepared.plan,

@@ -180,6 +180,26 @@ def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path, ledger: str) -> 
     assert "of operator 'counter' was opened" in str(caught.value)
 
 
+class Unloadable(Count):
+    """A function that travels, but does not arrive."""
+
+    def __reduce__(self) -> Any:
+        return explode, ()
+
+
+def explode() -> Any:
+    raise ValueError("not on this machine")
+
+
+def test_a_store_is_closed_when_the_function_of_its_operator_cannot_be_loaded(tmp_path: Path) -> None:
+    env = environment(1, tmp_path, **{"restart-strategy.type": "none"})
+    env.set_state_backend(CustomStateBackend(Watched))
+    env.from_collection([1]).key_by(lambda number: number).process(Unloadable()).print()
+    with pytest.raises(JobExecutionError, match="not on this machine"):
+        env.execute()
+    assert Watched.opened.total() == Watched.calls["close"] == 1
+
+
 class Unreadable(DictStore):
     """A store that cannot be gone through."""
 

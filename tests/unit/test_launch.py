@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,10 +25,11 @@ from firesteel.common.job_status import JobStatus
 from firesteel.common.options import EXECUTOR
 from firesteel.graph.stream_graph import Edge, GraphBuilder, StreamGraph
 from firesteel.jobmaster.checkpoint_settings import read_checkpoint_settings
-from firesteel.jobmaster.high_availability import read_high_availability
+from firesteel.jobmaster.high_availability import HighAvailability, read_high_availability
 from firesteel.jobmaster.job_client import ProcessTerminated
 from firesteel.jobmaster.leadership import LeaseEnd, LeaseView, Outcome
 from firesteel.jobmaster.lease import Holder, Lease
+from firesteel.jobmaster.standby import await_leadership
 from firesteel.plan.exchange import Auto
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import TaskFinished, TaskId, TaskStarted
@@ -171,12 +172,16 @@ def several_drivers(directory: Path) -> Configuration:
     )
 
 
-def leader_of(configuration: Configuration) -> Lease:
+def settings_of(configuration: Configuration) -> HighAvailability:
     settings = read_high_availability(
         configuration, "job", read_checkpoint_settings(configuration, RuntimeMode.STREAMING)
     )
     assert settings is not None
-    return Lease(open_storage(settings.directory))
+    return settings
+
+
+def leader_of(configuration: Configuration) -> Lease:
+    return Lease(open_storage(settings_of(configuration).directory))
 
 
 class Waiting(AtOnce):
@@ -267,13 +272,13 @@ def test_driver_that_stands_by_starts_nothing_and_ends_with_the_job(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     configuration = several_drivers(tmp_path)
-    with launch.use_executor(Waiting):
-        leading = launch.submit(graph(), configuration, "job")
+    settings = settings_of(configuration)
+    leading = await_leadership(settings, "job", lambda text: None)  # as if in another process
 
     class Observer(launch.JobObserver):
         def standing_by(self, job_id: JobID) -> None:
-            assert job_id == leading.get_job_id()
-            leading.cancel()
+            assert job_id == settings.job_id
+            leading.status_changed(cast(Any, None), JobStatus.CANCELED)
 
         def job_submitted(self, client: Any) -> None:
             raise AssertionError("it must not start")
@@ -282,5 +287,29 @@ def test_driver_that_stands_by_starts_nothing_and_ends_with_the_job(
         launch.submit(graph(), configuration, "job")
     assert end.value.code == 0
     assert "standing by for job 'job'" in capfd.readouterr().err
-    with pytest.raises(JobCancelledError):
-        leading.wait()
+
+
+def test_program_does_not_stand_by_for_itself(tmp_path: Path) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Waiting):
+        first = launch.submit(graph(), configuration, "job")
+        with pytest.raises(InvalidOptionError, match=r"runs a job 'job' .* already.*a name of its own"):
+            launch.submit(graph(), configuration, "job")
+        second = launch.submit(graph(), configuration, "another")
+    for client in (first, second):
+        client.cancel().result()
+    with launch.use_executor(AtOnce):
+        launch.submit(graph(), configuration, "job").wait()  # one after the other is fine
+
+
+def test_job_that_was_cancelled_before_it_could_be_left_to_another_driver_was_not_left(
+    tmp_path: Path,
+) -> None:
+    configuration = several_drivers(tmp_path)
+    with launch.use_executor(Waiting):
+        client = launch.submit(graph(), configuration, "job")
+    client.cancel()
+    client.interrupt(ProcessTerminated()).result()
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    assert not client.is_handed_over
+    assert leader_of(configuration).look().end == LeaseEnd(Outcome.CANCELED)

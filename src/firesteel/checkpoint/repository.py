@@ -112,6 +112,12 @@ class JobCheckpoints:
                 if not self._storage.exists(claim):
                     raise
             names = self._storage.list()
+            if layout.JOB_MARKER not in names:
+                self._storage.delete(claim)
+                raise JobTakenOverError(
+                    f"{shown(self.root)} was deleted while this driver claimed job {self._owner.job_id} "
+                    f"({self._owner.job_name}): another driver has ended the job; start it again if it shall run anew"
+                )
             if [name for name in names if (layout.epoch_of_file(name) or 0) >= epoch] == [claim]:
                 break
         self.epoch, self._claim = epoch, claim
@@ -291,6 +297,17 @@ class JobCheckpoints:
         self.check_not_taken_over()
         self._known = {}
         self._storage.delete_directory()
+
+    def begin_anew(self) -> None:
+        """Delete what an earlier run of the job has left, which has finished; savepoints stay. Claim the job before."""
+        self.check_not_taken_over()
+        ids = _numbers(self._storage.list(), layout.checkpoint_of_directory)
+        for id in ids:
+            self._storage.delete(layout.metadata_file(id))
+        for id in self._pointers():
+            self._storage.delete(layout.savepoint_pointer(id))
+        for directory in [*map(layout.checkpoint_directory, ids), layout.SHARED]:
+            self._storage.delete_directory(directory)
 
     def _to_keep(self, needed_from: int | None) -> dict[int, Manifest]:
         """Manifests by id: the newest ones that can be read, as many as are to be retained, and those needed."""

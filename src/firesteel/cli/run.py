@@ -82,8 +82,9 @@ def run_program(program: Program, options: dict[str, Any], status_file: Path | N
             except KeyboardInterrupt as interrupt:
                 jobs.interrupt(interrupt)
                 raise
-            finally:
+            except BaseException:
                 jobs.cancel()
+                raise
     except KeyboardInterrupt as interrupt:
         click.echo("; ".join([*jobs.cancelled(), *jobs.handed_over()]) or "interrupted", err=True)
         return getattr(interrupt, "exit_code", _INTERRUPTED)
@@ -138,8 +139,10 @@ class Jobs(launch.JobObserver):
                 yield f"job {client.get_job_name()} ({client.get_job_id()}) was cancelled"
 
     def interrupt(self, reason: KeyboardInterrupt) -> None:
-        """End what still runs in this process, as the signal wants it."""
-        for future in [client.interrupt(reason) for client in self._running()]:
+        """End what still runs in this process, as the signal wants it, and wait; a second Ctrl-C does not wait."""
+        is_kill = isinstance(reason, ProcessTerminated)
+        to_end = [client for client in self._running() if is_kill or not client.is_interrupted]
+        for future in [client.interrupt(reason) for client in to_end]:
             future.result()
 
     def handed_over(self) -> Iterator[str]:

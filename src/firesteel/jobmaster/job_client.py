@@ -12,6 +12,7 @@ from firesteel.common.errors import FiresteelError
 from firesteel.common.job_client import JobClient
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
+from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.statistics import JobStatistics
 
@@ -35,8 +36,9 @@ class MasterJobClient(JobClient):
     def __init__(self, master: JobMaster, hand_over: Callable[[], None] | None = None) -> None:
         self._master = master
         self._hand_over = hand_over
-        #: Whether the job was left to another driver.
-        self.is_handed_over = False
+        self._wants_to_hand_over = False
+        #: Whether the job was told to end, because its process was.
+        self.is_interrupted = False
         #: Whether somebody has asked how the job ended.
         self.outcome_requested = False
 
@@ -96,13 +98,19 @@ class MasterJobClient(JobClient):
 
         Ctrl-C cancels a job. Other signals do so, too, unless another driver can go on with it.
         """
+        self.is_interrupted = True
         if self._hand_over is None or not isinstance(reason, ProcessTerminated):
             return self.cancel()
         over = CompletableFuture()
         self._master.result.add_done_callback(lambda _: over.complete(None))
-        self.is_handed_over = True
+        self._wants_to_hand_over = True
         self._hand_over()
         return over
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether the job was left to another driver; one that finished or was cancelled first was not."""
+        return self._wants_to_hand_over and self._master.status is JobStatus.FAILED
 
     def is_over(self) -> bool:
         """Whether the job has ended, in whatever way."""

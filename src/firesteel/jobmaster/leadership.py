@@ -81,7 +81,7 @@ class Candidate:
         self._seen: LeaseView | None = None
         self._looked = 0.0
         self._unchanged = 0.0
-        self._followed = 0  # the leader that was alive when this driver looked
+        self._over_before: int | None = None  # the leader whose job had ended when this driver came; 0: none
 
     def saw(self, view: LeaseView, now: float) -> Follow | Claim | Leave:
         """Take in a look at ``now``, by this driver's own clock, which never goes back."""
@@ -90,11 +90,12 @@ class Candidate:
         else:
             self._unchanged = 0.0
         self._seen, self._looked = view, now
+        if self._over_before is None:
+            self._over_before = 0 if view.end is None else view.number
         if view.number == 0:
             return Claim(1)
         if view.end is not None:
             return self._on_end(view.number, view.end)
-        self._followed = view.number
         return Claim(view.number + 1) if self._unchanged >= self._timeout else Follow(view.number)
 
     def saw_nothing(self) -> None:
@@ -102,12 +103,11 @@ class Candidate:
         self._seen = None
 
     def _on_end(self, number: int, end: LeaseEnd) -> Claim | Leave:
-        if end.outcome is Outcome.RELEASED:
+        # Over before this driver came: whoever started it wants the job to run again. Everything else has happened in
+        # its time, even if it never saw that leader alive: leaders may come and finish the job between two looks.
+        if end.outcome is Outcome.RELEASED or number == self._over_before:
             return Claim(number + 1)
-        if self._followed == number:
-            return Leave(end)
-        # It was over before this driver came: whoever started this driver wants the job to run again.
-        return Claim(number + 1)
+        return Leave(end)
 
 
 def still_leads(view: LeaseView, holder: str | None, number: int, me: str) -> bool:

@@ -17,6 +17,7 @@ the wrong place. The last word of a job that has ended says 0: then checkpoints 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from dataclasses import dataclass
@@ -35,12 +36,14 @@ _FILE = re.compile(r"(leader|ended)-(\d+)|lease-(\d+)-(\d+)")
 class Holder:
     """A leader: ``token`` tells it from all others, ``who`` is for people.
 
-    ``claimed`` is the number that the leader before it had claimed among the job's drivers.
+    ``claimed`` is the number that the leader before it had claimed among the job's drivers. ``job_name`` shows when
+    different jobs were given the same id.
     """
 
     token: str
     who: str
     claimed: int = 0
+    job_name: str = ""
 
 
 class Lease:
@@ -62,7 +65,8 @@ class Lease:
         fields = self._read(f"leader-{number}")
         if fields is None:
             return None
-        return Holder(str(fields.get("token")), str(fields.get("who")), _claimed(fields))
+        name = str(fields.get("job_name", ""))
+        return Holder(str(fields.get("token")), str(fields.get("who")), _claimed(fields), name)
 
     def claimed(self) -> int:
         """The number among the job's drivers that must be found where its checkpoints are; 0: none."""
@@ -75,9 +79,7 @@ class Lease:
     def claim(self, number: int, holder: Holder) -> bool:
         """Become n-th leader; False when somebody else is, or a later one."""
         try:
-            self._write(
-                f"leader-{number}", {"token": holder.token, "who": holder.who, "claimed": holder.claimed}
-            )
+            self._write(f"leader-{number}", dataclasses.asdict(holder))
         except StorageError:
             if self.holder(number) is None:
                 raise

@@ -5,7 +5,8 @@ Where a job starts from, in this order:
 1. With ``execution.checkpointing.resume``: the newest checkpoint or savepoint of an earlier driver of the same job. The job
    is found below the checkpoint directory by ``pipeline.job-id``, else by its name. Its driver may still live
    somewhere: claiming the job keeps it from completing checkpoints.
-2. With ``execution.state-recovery.path``: that savepoint or checkpoint.
+2. With ``execution.state-recovery.path``: that savepoint or checkpoint. It is looked for only if nothing was found before:
+   a job that has checkpoints of its own no longer needs it, and its users may have deleted it.
 3. From the beginning.
 
 A job with standby drivers (`high_availability`) always resumes, by an id that all its drivers know.
@@ -40,6 +41,9 @@ from firesteel.plan.operator_specs import RuntimeMode
 
 _LOG = logging.getLogger(__name__)
 
+#: How often a job is looked at that a living driver changes meanwhile, before it is claimed all the same.
+_LOOKS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
@@ -57,6 +61,22 @@ def standby_settings(plan: JobPlan, configuration: Configuration) -> HighAvailab
     """How the drivers of this job choose their leader; None when it has one driver only."""
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     create_policy(configuration, Random())  # so that mistakes show in a driver that stands by, too
+    settings = _standby(plan, configuration, checkpoints)
+    if settings is None and configuration.get(options.HIGH_AVAILABILITY) != "NONE":
+        _LOG.warning(
+            "option '%s': job '%s' runs in BATCH mode, which has no checkpoints to take it over from, and so without "
+            "standby drivers",
+            options.HIGH_AVAILABILITY.key,
+            plan.name,
+        )
+    return settings
+
+
+def _standby(
+    plan: JobPlan, configuration: Configuration, checkpoints: CheckpointSettings | None
+) -> HighAvailability | None:
+    if plan.mode is RuntimeMode.BATCH:
+        return None
     return read_high_availability(configuration, plan.name, checkpoints)
 
 
@@ -65,10 +85,12 @@ def prepare(
     program: Sequence[ProgramOperator],
     configuration: Configuration,
     claimed_before: int = 0,
+    finished_before: bool = False,
 ) -> Preparation:
     """Read the options, find what to start from, compare it with the program, claim the job.
 
-    ``claimed_before``: a driver is known to have claimed the job as this number.
+    ``claimed_before``: a driver is known to have claimed the job as this number. ``finished_before``: the leader before this
+    one has finished the job, so what it has left is not to be gone on from; it had no time to delete it.
     """
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     settings = MasterSettings(
@@ -76,14 +98,14 @@ def prepare(
         create_policy(configuration, Random()),
         checkpoints,
     )
-    start, plan = _from_path(plan, program, configuration)
     job_id = configured_id(configuration)
-    standby = read_high_availability(configuration, plan.name, checkpoints)
+    standby = _standby(plan, configuration, checkpoints)
     if checkpoints is None:
+        start, plan = _from_path(plan, program, configuration)
         _refuse_resume(configuration)
         return Preparation(plan, settings, Beginning(str(job_id or JobID()), point=start), None)
-    claim = _Claim(plan, program, configuration, checkpoints, claimed_before)
-    return claim.prepare(settings, start, job_id, standby)
+    claim = _Claim(plan, program, configuration, checkpoints, claimed_before, finished_before)
+    return claim.prepare(settings, job_id, standby)
 
 
 def _from_path(
@@ -120,18 +142,20 @@ class _Claim:
         configuration: Configuration,
         settings: CheckpointSettings,
         claimed_before: int,
+        finished_before: bool,
     ) -> None:
         self._plan = plan
         self._program = program
+        self._configuration = configuration
         self._settings = settings
         self._claimed_before = claimed_before
+        self._finished_before = finished_before
         self._resume = configuration.get(options.CHECKPOINTING_RESUME)
         self._allow_non_restored = configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED)
 
     def prepare(
         self,
         settings: MasterSettings,
-        start: StartPoint | None,
         job_id: JobID | None,
         standby: HighAvailability | None,
     ) -> Preparation:
@@ -143,21 +167,55 @@ class _Claim:
             job_id = _predecessor(storage, self._plan.name)
         chosen = str(job_id or JobID())
         checkpoints = JobCheckpoints(storage, chosen, self._plan.name, self._settings.num_retained)
-        self._refuse_lost_checkpoints(checkpoints)
-        if self._resume:
-            self._newest(checkpoints)  # once before, so that a job that does not fit is left alone
-        elif checkpoints.completed():
+        if standby is not None:
+            self._refuse_lost_checkpoints(checkpoints, standby.directory)
+        begun = self._resume and not self._finished_before and self._fits(checkpoints)
+        if not self._resume and checkpoints.completed():
             raise StateError(
                 f"job {chosen} has checkpoints below {shown(checkpoints.root)} already; go on from them with "
                 f"'{options.CHECKPOINTING_RESUME.key}', or choose another '{options.JOB_ID.key}'"
             )
+        given = None if begun else self._given()
         checkpoints.claim(f"{socket.gethostname()}, process {os.getpid()}")
+        if self._finished_before and not _lies_in(checkpoints, given):
+            checkpoints.begin_anew()
         newest = self._newest(checkpoints, _LOG.warning) if self._resume else None
-        start, plan = newest or (start, self._plan)
+        start, plan = newest or given or self._given()
+        if newest is not None:
+            self._warn_of_other_start(newest[0])
         uids = {operator.id: operator.uid for operator in self._program if operator.uid is not None}
         store = CheckpointStore(checkpoints, plan, chosen, uids)
         beginning = beginning_of(checkpoints, chosen, start)
         return Preparation(plan, settings, beginning, store, checkpoints.epoch)
+
+    def _given(self) -> tuple[StartPoint | None, JobPlan]:
+        return _from_path(self._plan, self._program, self._configuration)
+
+    def _fits(self, checkpoints: JobCheckpoints) -> bool:
+        """Whether there is something to go on from, before the job is claimed: one that does not fit is left alone.
+
+        Its driver may live, and replace what is looked at by something newer; that is no damage.
+        """
+        for _ in range(_LOOKS):
+            seen = checkpoints.to_go_on_from()
+            try:
+                return self._newest(checkpoints) is not None
+            except NoSuchSnapshotError:
+                if checkpoints.to_go_on_from() == seen:
+                    raise
+        return True
+
+    def _warn_of_other_start(self, start: StartPoint) -> None:
+        path = self._configuration.get(options.SAVEPOINT_PATH)
+        if path and not self._claimed_before:
+            _LOG.warning(
+                "job '%s' goes on from %s, where it was, and not from %s ('%s'); to start from that, choose another '%s'",
+                self._plan.name,
+                start.path,
+                shown(absolute(path)),
+                options.SAVEPOINT_PATH.key,
+                options.JOB_ID.key,
+            )
 
     def _refuse_other_id(self, storage: Storage, given: JobID | None, derived: JobID) -> None:
         """Who asks for a job to be resumed shall not get a new one, because standby drivers give it another id."""
@@ -171,14 +229,14 @@ class _Claim:
                 f"'{options.CHECKPOINTING_RESUME.key}' out to begin anew"
             )
 
-    def _refuse_lost_checkpoints(self, checkpoints: JobCheckpoints) -> None:
+    def _refuse_lost_checkpoints(self, checkpoints: JobCheckpoints, lease: str) -> None:
         newest = checkpoints.newest_epoch()
         if newest < self._claimed_before:
             raise StateError(
                 f"the leader before this one was driver {self._claimed_before} of job '{self._plan.name}', but "
                 f"{shown(checkpoints.root)} knows of {newest or 'none'} only: this driver's checkpoint directory is "
                 "another one, or the job had finished and its checkpoints were deleted; to run it again from the "
-                f"beginning, delete its lease below '{options.HIGH_AVAILABILITY_DIR.key}'"
+                f"beginning, delete its lease, the directory {shown(lease)}"
             )
 
     def _open(self) -> Storage:
@@ -212,6 +270,12 @@ class _Claim:
         start, plan = matched_start(found, self._plan, self._program, self._allow_non_restored)
         # In a directory of this job: what is newer and cannot be used was reported, and will not be overwritten.
         return replace(start, path=found.location), plan
+
+
+def _lies_in(checkpoints: JobCheckpoints, given: tuple[StartPoint | None, JobPlan] | None) -> bool:
+    """Whether a job is to start from one of its own checkpoints."""
+    start = None if given is None else given[0]
+    return start is not None and start.restore.root == checkpoints.root
 
 
 def _predecessor(storage: Storage, name: str) -> JobID | None:

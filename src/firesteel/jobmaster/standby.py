@@ -22,7 +22,9 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from firesteel.checkpoint.storage import Storage, open_storage, shown
+from firesteel.common import options
 from firesteel.common.errors import (
+    InvalidOptionError,
     JobCancelledError,
     JobExecutionError,
     JobTakenOverError,
@@ -83,7 +85,8 @@ def await_leadership(
     """Wait until this driver leads the job.
 
     ``tell`` gets sentences for people, ``on_standby`` is called once when it has to wait. Raises `StandbyEnd` when
-    the job has ended in another driver, and `JobExecutionError` when it has failed there for good.
+    the job has ended in another driver, `JobExecutionError` when it has failed there for good, and `InvalidOptionError`
+    when another job has its id.
     """
     check_lease_directory(settings)
     campaign = Campaign(settings, job_name, open_storage(settings.directory), tell, on_standby)
@@ -103,6 +106,7 @@ class Campaign:
         tell: Callable[[str], object],
         on_standby: Callable[[], object],
     ) -> None:
+        self._job_name = job_name
         self._job = f"job '{job_name}' ({settings.job_id})"
         self._lease = Lease(storage)
         self._tell = tell
@@ -123,30 +127,38 @@ class Campaign:
             return None
 
     def _decide(self, now: float) -> HeldLease | None:
-        decision = self._candidate.saw(self._lease.look(), now)
+        view = self._lease.look()
+        decision = self._candidate.saw(view, now)
         self._out_of_reach = False
         match decision:
             case Claim(number):
-                return self._claim(number, self._lease.claimed())
+                return self._claim(number, self._lease.claimed(), view.end)
             case Leave(end):
                 self._leave(end)
             case Follow(number):
                 self._follow(number)
         return None
 
-    def _claim(self, number: int, claimed: int) -> HeldLease | None:
-        me = Holder(secrets.token_hex(16), f"{socket.gethostname()}, process {os.getpid()}", claimed)
+    def _claim(self, number: int, claimed: int, end_before: LeaseEnd | None) -> HeldLease | None:
+        who = f"{socket.gethostname()}, process {os.getpid()}"
+        me = Holder(secrets.token_hex(16), who, claimed, self._job_name)
         if not self._lease.claim(number, me):
             return None
         if self._told is not None:
             self._tell(f"this driver takes {self._job} over, as leader {number}")
-        return HeldLease(self._lease, self._job, number, me)
+        return HeldLease(self._lease, self._job, number, me, end_before)
 
     def _follow(self, number: int) -> None:
         if self._told == number:
             return
         holder = self._lease.holder(number)
         who = "another driver" if holder is None else holder.who
+        if holder is not None and holder.job_name not in ("", self._job_name):
+            # It would end when that job ends, without a word of this one.
+            raise InvalidOptionError(
+                f"option '{options.JOB_ID.key}': {self._job} cannot stand by, because {who} runs another job with this "
+                f"id, '{holder.job_name}'; give each job an id of its own, or none"
+            )
         self._tell(f"standing by for {self._job}: {who} leads it")
         if self._told is None:
             self._on_standby()
@@ -167,9 +179,13 @@ class Campaign:
 class HeldLease:
     """The lease of the leader in this process; not for several threads at once."""
 
-    def __init__(self, lease: Lease, job: str, number: int, holder: Holder) -> None:
+    def __init__(
+        self, lease: Lease, job: str, number: int, holder: Holder, end_before: LeaseEnd | None = None
+    ) -> None:
         self.job = job
         self.number = number
+        #: The last word of the leader before.
+        self.end_before = end_before
         #: The number that this driver has claimed among those of the job's checkpoints, else that of the leader before.
         self.claimed = holder.claimed
         self._lease = lease
@@ -205,6 +221,8 @@ class Leadership:
     def __init__(self, settings: HighAvailability, held: HeldLease) -> None:
         #: The number that an earlier leader had claimed among the drivers of the job's checkpoints.
         self.claimed_before = held.claimed
+        #: Whether it has finished the job; its checkpoints may still be there.
+        self.finished_before = held.end_before is not None and held.end_before.outcome is Outcome.FINISHED
         self._interval = settings.interval
         self._directory = settings.directory
         self._held = held
@@ -226,9 +244,20 @@ class Leadership:
         self._held.claimed = claimed
         master.result.add_done_callback(self._on_result)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether this driver leads no longer, or is about to say so."""
+        return self._stopped.is_set()
+
     def release(self) -> None:
-        """The job does not run here, but it is not over: let another driver try, at once."""
-        self._end(LeaseEnd(Outcome.RELEASED))
+        """The job does not run here, but it is not over: let another driver try, at once.
+
+        Nothing happens while a job runs here that it is bound to: how that ends decides about the last word.
+        """
+        with self._lock:
+            master = self._master
+        if master is None or master.result.done():
+            self._end(LeaseEnd(Outcome.RELEASED))
 
     def hand_over(self) -> None:
         """The process has to end, but the job has not: end it here and let another driver go on with it."""

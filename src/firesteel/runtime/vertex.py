@@ -167,6 +167,10 @@ class VertexSubtask:
                 link.close()
             except Exception as error:  # noqa: BLE001 - collected for the caller to decide
                 errors.append(error)
+        return errors + self._close_backends()
+
+    def _close_backends(self) -> list[Exception]:
+        errors: list[Exception] = []
         for backend in self.backends:
             try:
                 backend.close()
@@ -277,9 +281,13 @@ class VertexSubtask:
         """The chain's links; built from the last operator, because an output needs its consumers."""
         operators = self.plan.operators
         links: dict[int, ChainLink] = {}
-        for index in reversed(range(len(operators))):
-            consumers = self._consumers(index, links, plan, routers)
-            links[index] = self._build_link(operators[index], consumers)
+        try:
+            for index in reversed(range(len(operators))):
+                consumers = self._consumers(index, links, plan, routers)
+                links[index] = self._build_link(operators[index], consumers)
+        except BaseException:
+            self._close_backends()  # nobody else knows them yet
+            raise
         self.contexts.reverse()
         self.backends.reverse()
         self.operator_states.reverse()
@@ -301,6 +309,7 @@ class VertexSubtask:
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
     ) -> ChainLink:
         state = self._create_backend(operator)
+        self.backends.append(state)
         operator_state = OperatorStateBackend(operator=operator.name)
         main = Branch(_converter(operator.output_type), consumers.get(None, []))
         sides = {
@@ -319,7 +328,6 @@ class VertexSubtask:
             live = create_operator(operator, state, operator_state)
         except RAISED_BY_USERS as error:
             raise blame.error(error) from error
-        self.backends.append(state)
         self.operator_states.append(operator_state)
         link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, state, operator.key_selectors)
         context = TaskRuntimeContext(

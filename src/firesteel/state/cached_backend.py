@@ -152,6 +152,12 @@ class CachedBackend(HashMapBackend):
 
     # Snapshots ----------------------------------------------------------------------------------------
 
+    def _parts(self, full: bool) -> list[SnapshotPart]:
+        for _, queue in self.timers():
+            assert isinstance(queue, SpillingTimerQueue)
+            queue.settle()  # all writing first: a file that grows ends the views that this snapshot has
+        return super()._parts(full)
+
     def _space_parts(self, space: KeySpace, full: bool) -> list[SnapshotPart]:
         assert isinstance(space, DiskSpace)
         if not space.tables:

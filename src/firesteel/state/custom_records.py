@@ -171,8 +171,8 @@ class _View:
     def get_all(self, places: list[bytes]) -> list[bytes | None]:
         """The records at some places."""
         unchanged = self.lacks(places)
-        found = self._before | dict(zip(unchanged, self._records.get_all(unchanged), strict=True))
-        return [found[place] for place in places]
+        found = dict(zip(unchanged, self._records.get_all(unchanged), strict=True))
+        return [found[place] if place in found else self._before[place] for place in places]
 
     def scan(self, after: bytes, count: int) -> list[Record]:
         """Up to so many records behind a place."""

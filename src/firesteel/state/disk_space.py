@@ -117,9 +117,9 @@ class DiskSpace(KeySpace):
             self._names.append(name)
         return number
 
-    def name(self, number: int) -> str | None:
-        """The table with that number; None when it was dropped."""
-        return self._names[number]
+    def names(self) -> list[str | None]:
+        """The tables by their numbers as they are now; None for one that was dropped."""
+        return list(self._names)
 
     def rename(self, old: str, new: str) -> None:
         """Give a table, and what it has on disk, another name."""
@@ -322,6 +322,14 @@ class DiskSpace(KeySpace):
             if changed:
                 self._store(changed, [0] * len(changed))
 
+    def has_entries(self, name: str) -> bool:
+        """Whether a table has anything, in memory or on disk."""
+        if self.tables.get(name):
+            return True
+        self.flush()
+        number = self._numbers.get(name)
+        return any(number in row[1::2] for rows in self._stored() for row in rows)
+
     def all_keys(self) -> Iterator[list[Any]]:
         """All keys that have something, some at a time; keys that come meanwhile may be left out."""
         self.flush()
@@ -419,6 +427,9 @@ class StoredPart:
         self._space = space
         self._residents = residents
         self._tables = list(space.tables)
+        # As they are now: a function may ask for a state late, which renames its table and brings an encoder along.
+        self._names = space.names()
+        self._encoders = dict(space.encoders)
         self._keep = keep
         self._view = space.records.view()
         self._is_delta = changed is not None
@@ -483,7 +494,7 @@ class StoredPart:
         by_table: dict[str | None, tuple[list[Any], list[Any]]] = {name: ([], []) for name in self._tables}
         for row in rows:
             for index in range(1, len(row), 2):
-                keys, kept = by_table.setdefault(self._space.name(row[index]), ([], []))
+                keys, kept = by_table.setdefault(self._names[row[index]], ([], []))
                 keys.append(row[0])
                 kept.append(row[index + 1])
         for name, (keys, kept) in by_table.items():
@@ -501,7 +512,7 @@ class StoredPart:
                 if (left := keep(value)) is not GONE
             ]
             keys, values = [key for key, _ in alive], [value for _, value in alive]
-        encode = self._space.encoders.get(name)
+        encode = self._encoders.get(name)
         if encode is not None:
             values = [encode(value) for value in values]
         if keys:

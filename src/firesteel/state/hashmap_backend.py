@@ -240,7 +240,11 @@ class HashMapBackend(TrackedState, KeyedStateStore):
         Those of windows and triggers are not among them, because these ask when they need them, nor those of
         functions that did so when the state was saved.
         """
-        filled = [table_id for table_id in self._restored if not self._registry.is_claimed(table_id)]
+        filled = [
+            i
+            for i in self._restored
+            if not self._registry.is_claimed(i) and self._space(i).has_entries(i.name)
+        ]
         tables = [*self._registry.unclaimed(), *filled]
         names = [i.name for i in tables if is_internal(i.name) or not self._may_be_claimed_late(i)]
         timers = [

@@ -49,6 +49,10 @@ class KeySpace:
         """Forget a table."""
         self.tables.pop(name, None)
 
+    def has_entries(self, name: str) -> bool:
+        """Whether a table has anything."""
+        return bool(self.tables.get(name))
+
     def announce(self, keys: Any) -> None:
         """These keys are about to change: snapshots in progress save what they have, deltas take note."""
         for part in self.parts:

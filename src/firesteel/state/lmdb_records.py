@@ -27,6 +27,7 @@ __all__ = ["MAP_SIZE", "LmdbFile", "LmdbRecords"]
 MAP_SIZE = 16 << 30  # of address space, not of disk
 _LEAST_MAP_SIZE = 1 << 20
 _MAX_DATABASES = 32  # two for state, and one for each queue of timers
+_MAX_VIEWS = 1024  # at a time: a snapshot in progress has as many as there are databases
 _PAGES_AHEAD = 256  # of disk space; what LMDB needs for its own books besides records
 
 
@@ -66,6 +67,7 @@ class LmdbFile:
                     path,
                     map_size=self._size,
                     max_dbs=_MAX_DATABASES,
+                    max_readers=_MAX_VIEWS,
                     sync=False,
                     metasync=False,
                     readahead=False,

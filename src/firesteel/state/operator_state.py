@@ -8,7 +8,7 @@ that refuses to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from firesteel.common.errors import CorruptStateError, ProgramError, UnsupportedOperationError, short_repr
 from firesteel.contracts.state import (
@@ -146,7 +146,7 @@ class OperatorStateBackend(OperatorStateStore):
     """The list, union list and broadcast states of one operator's subtask.
 
     ``descriptors`` are those that were given to ``broadcast()``. What was restored waits until its state is asked
-    for.
+    for, and goes into snapshots as it is as long as nobody does.
     """
 
     def __init__(self, descriptors: Iterable[MapStateDescriptor] = (), operator: str = "") -> None:
@@ -155,7 +155,7 @@ class OperatorStateBackend(OperatorStateStore):
         self._metas: dict[str, StateMeta] = {}
         self._encoders: dict[str, Encode] = {}  # of states for which the user has written a serializer
         self._lists: dict[str, SubtaskListState] = {}
-        self._found: dict[str, list[Any]] = {}
+        self._found: dict[str, _Waiting] = {}
         self._found_metas: dict[str, StateMeta] = {}
         #: What each broadcast state holds.
         self.tables: dict[str, dict[Any, Any]] = {}
@@ -215,10 +215,11 @@ class OperatorStateBackend(OperatorStateStore):
         items = {name: state.items for name, state in self._lists.items()}
         items |= {name: list(table.items()) for name, table in self.tables.items()}
         items |= {name: list(map(encode, items[name])) for name, encode in self._encoders.items()}
+        modes = {name: meta.mode for name, meta in self._metas.items()}
+        items |= {name: waiting.own for name, waiting in self._found.items()}
+        modes |= {name: waiting.mode for name, waiting in self._found.items()}
         return [
-            write_block(("list", name, self._metas[name].mode.value, found))
-            for name, found in items.items()
-            if found
+            write_block(("list", name, modes[name].value, found)) for name, found in items.items() if found
         ]
 
     def restore(self, blocks: Sequence[Sequence[bytes]], subtask: int, parallelism: int) -> None:
@@ -229,20 +230,20 @@ class OperatorStateBackend(OperatorStateStore):
         lists = [_lists_of(each) for each in blocks]
         for name, mode in {name: mode for each in lists for name, (mode, _) in each.items()}.items():
             items = [each.get(name, (mode, []))[1] for each in lists]
-            self._found[name] = _share(StateMode(mode), items, subtask, parallelism)
+            self._found[name] = _Waiting.of(StateMode(mode), items, subtask, parallelism)
 
     def expect(self, metas: Iterable[StateMeta]) -> None:
         """What is known of the states that are restored; asking for one in another way is refused."""
         self._found_metas.update({meta.name: meta for meta in metas if meta.mode is not StateMode.KEYED})
 
     def metas(self) -> tuple[StateMeta, ...]:
-        """What a manifest says of the states."""
-        return tuple(self._metas.values())
+        """What a manifest says of the states, also of those that were restored and not asked for yet."""
+        return (*self._metas.values(), *self._found_metas.values())
 
     def unclaimed(self) -> list[str]:
         """Names of restored states that the program has not asked for; to be looked at after it was opened."""
         return list(
-            dict.fromkeys([*self._found_metas, *(name for name, found in self._found.items() if found)])
+            dict.fromkeys([*self._found_metas, *(name for name, found in self._found.items() if found.items)])
         )
 
     def drop_unclaimed(self) -> None:
@@ -265,7 +266,7 @@ class OperatorStateBackend(OperatorStateStore):
         for name in (wanted.name, *descriptor.get_old_names()):
             meta, found = self._found_metas.pop(name, None), self._found.pop(name, None)
             if meta is not None or found is not None:
-                return self._converted(descriptor, wanted, meta, found or [])
+                return self._converted(descriptor, wanted, meta, [] if found is None else found.items)
         return []
 
     def _converted(
@@ -279,6 +280,22 @@ class OperatorStateBackend(OperatorStateStore):
         if wanted.mode is StateMode.BROADCAST:
             return [(key, migrate(value)) for key, value in items]
         return [migrate(item) for item in items]
+
+
+class _Waiting(NamedTuple):
+    """What was restored for a state, and the part of it that no other subtask will write."""
+
+    mode: StateMode
+    items: list[Any]
+    own: list[Any]
+
+    @classmethod
+    def of(cls, mode: StateMode, lists: list[list[Any]], subtask: int, parallelism: int) -> _Waiting:
+        """The share of one subtask in the lists of the old ones."""
+        items = _share(mode, lists, subtask, parallelism)
+        # All have the whole union: if all wrote it, there would be more of it after every restart.
+        is_union = mode is StateMode.UNION
+        return cls(mode, items, _share(StateMode.SPLIT, lists, subtask, parallelism) if is_union else items)
 
 
 def _lists_of(blocks: Sequence[bytes]) -> dict[str, tuple[str, list[Any]]]:

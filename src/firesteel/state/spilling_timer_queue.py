@@ -23,7 +23,7 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.disk_records import Row, merge_record, read_record, write_records
 from firesteel.state.disk_space import RecordStore, RecordView
 from firesteel.state.keyed_snapshot import FrozenTimers, Timers
-from firesteel.state.timer_queue import NO_BUCKET, Bucket, TimerQueue, members, whole
+from firesteel.state.timer_queue import NO_BUCKET, Bucket, TimerQueue, members, take_last, whole
 
 __all__ = ["SpillingTimerQueue"]
 
@@ -86,7 +86,7 @@ class SpillingTimerQueue(TimerQueue):
         self._horizon_time = _NEVER
         self._far_from = _NEVER  # no far timer is earlier
         self._number = 0  # of the last timer that became far
-        # Far timers that came, with their numbers, or went (None).
+        # Far timers that came, with their numbers; went (None); or went and came again, with their numbers negated.
         self._unwritten: dict[tuple[int, Hashable], int | None] = {}
 
     # Coming and going ---------------------------------------------------------------------------------
@@ -126,16 +126,16 @@ class SpillingTimerQueue(TimerQueue):
     def _move(self, time: int, entries: Iterable[Hashable]) -> None:
         """Let timers be far."""
         for entry in entries:
-            if self._unwritten.get((time, entry), 0) is None:
-                self._write()  # it went and comes again: as the last one of its time
             self._number += 1
-            self._unwritten.setdefault((time, entry), self._number)
+            known = self._unwritten.setdefault((time, entry), self._number)
+            if known is None:
+                self._unwritten[time, entry] = -self._number  # now it is the last one of its time
 
     def _changed_far(self, time: int, entry: Hashable) -> None:
         if self._watched:
             self._note(time, (entry,))
         if len(self._unwritten) >= min(_GROUP, self._limit):
-            self._write()
+            self.settle()
 
     # Time ---------------------------------------------------------------------------------------------
 
@@ -155,10 +155,14 @@ class SpillingTimerQueue(TimerQueue):
     def __len__(self) -> int:
         return sum(1 for _ in self.entries())
 
+    def about(self) -> int:
+        """About how many timers there are, without looking at them all."""
+        return super().__len__() + len(self._store) + len(self._unwritten)
+
     def entries(self) -> Iterator[tuple[int, Any]]:
         """All timers, in no particular order."""
         yield from super().entries()
-        self._write()
+        self.settle()
         after = b""
         while found := self._portion(after, _GROUP):
             after = found.last
@@ -202,7 +206,7 @@ class SpillingTimerQueue(TimerQueue):
         # In place, because somebody may be taking timers out at this moment.
         self._heap[:] = [time for time in self._heap if time in self._buckets]
         heapify(self._heap)
-        self._write()
+        self.settle()
 
     def _divide(self, time: int, keep: int) -> None:
         """Let the horizon go through a time."""
@@ -213,7 +217,7 @@ class SpillingTimerQueue(TimerQueue):
         self._horizon = places[cut - 1]
         self._move(time, entries[cut:])
 
-    def _write(self) -> None:
+    def settle(self) -> None:
         """Bring the store up to date."""
         changed, self._unwritten = self._unwritten, {}
         if not changed:
@@ -222,7 +226,7 @@ class SpillingTimerQueue(TimerQueue):
         for (time, entry), number in changed.items():
             row = (entry,) if number is None else (entry, number)
             by_place.setdefault(_place(time, entry), []).append(row)
-        lone = {place: rows[0] for place, rows in by_place.items() if len(rows) == 1 and len(rows[0]) == 2}
+        lone = {place: rows[0] for place, rows in by_place.items() if len(rows) == 1 and _is_new(rows[0])}
         new = sorted(zip(lone, write_records(list(lone.values())), strict=True)) if lone else []
         taken = set(self._store.put_all([], new, [], sum(len(record) for _, record in new))) if new else set()
         shared = [place for place in by_place if place not in lone or place in taken]
@@ -235,7 +239,9 @@ class SpillingTimerQueue(TimerQueue):
         merged = dict(there)
         for place in places:
             for row in rows[place]:
-                if len(row) == 1 or not _has(merged[place], row[0]):
+                if not _is_new(row):
+                    merged[place] = merge_record(merged[place], (row[0], *map(abs, row[1:])))
+                elif not _has(merged[place], row[0]):
                     merged[place] = merge_record(merged[place], row)
         records = sorted((place, record) for place, record in merged.items() if record is not None)
         known = [(place, record) for place, record in records if there[place] is not None]
@@ -244,23 +250,30 @@ class SpillingTimerQueue(TimerQueue):
         self._store.put_all(known, new, gone, sum(len(record) for _, record in records))
 
     def _read(self) -> bool:
-        """Bring the next far timers into memory; False when there are none, and then there is no horizon."""
-        self._write()
+        """Bring the next far timers into memory; False when there are none."""
+        self.settle()
         found = self._portion(b"", max(1, self._limit // 4))
         if found is None:
-            self._horizon, self._horizon_time, self._far_from = None, _NEVER, _NEVER
+            self._have_no_horizon()
             return False
         timers = found.timers()
         self._change_buckets(time for time, _ in timers)
         for time, entry in timers:
             self._put(time, entry)
         self._store.put_all([], [], [place for place, _ in found.records], 0)
-        self._horizon_time = self._far_from = _time_of(found.last)
-        self._horizon = found.last if found.divides else _behind(self._horizon_time)
+        if len(self._store):
+            self._horizon_time = self._far_from = _time_of(found.last)
+            self._horizon = found.last if found.divides else _behind(self._horizon_time)
+        else:
+            self._have_no_horizon()
         self._room -= len(timers)
         if self._room < 0:
             self._make_room()
         return True
+
+    def _have_no_horizon(self) -> None:
+        """All timers are near."""
+        self._horizon, self._horizon_time, self._far_from = None, _NEVER, _NEVER
 
     def _portion(self, after: bytes, count: int) -> _Portion | None:
         view = self._store.view()  # not for longer: a store that grows must have none
@@ -290,7 +303,7 @@ class SpillingTimerQueue(TimerQueue):
 
     def freeze(self, changed: Iterable[tuple[int, Any]] | None = None) -> FrozenTimers:
         """All timers as they are now; or of the ``changed`` ones those that are there and those that are gone."""
-        self._write()
+        self.settle()
         if self._horizon is None:
             return super().freeze(changed)
         if changed is None:
@@ -299,6 +312,8 @@ class SpillingTimerQueue(TimerQueue):
         far: list[tuple[int, Any]] = []
         for timer in changed:
             (near if self._is_near(*timer) else far).append(timer)
+        if not far:
+            return super().freeze(near)
         return _FrozenSpillingQueue(super().freeze(near), self._store.view(), far, self._together)
 
 
@@ -344,9 +359,9 @@ class _FrozenSpillingQueue:
         self._together = together
         self._near = near
         self._view = view
-        self._changed = changed
+        self._changed = None if changed is None else changed[::-1]  # last one first
         self._after = b""
-        self._far_done = changed is not None and not changed
+        self._far_done = False
         self._drained: list[tuple[Timers, Timers]] = []  # last one first
 
     @property
@@ -367,7 +382,6 @@ class _FrozenSpillingQueue:
         taken = []
         while not self._far_done:
             taken.append(self._next(_GROUP))
-        self._view.close()
         self._drained += reversed(taken)
 
     def close(self) -> None:
@@ -387,12 +401,19 @@ class _FrozenSpillingQueue:
                 self._after = found.last
                 present = found.timers()
         else:
-            taken, self._changed = self._changed[:count], self._changed[count:]
+            taken = take_last(self._changed, count)
             self._far_done = not self._changed
             records = self._view.get_all([_place(time, entry) for time, entry in taken])
             for timer, record in zip(taken, records, strict=True):
                 (present if _has(record, timer[1]) else gone).append(timer)
+        if self._far_done:
+            self._view.close()
         return _lists(present), _lists(gone)
+
+
+def _is_new(row: Row) -> bool:
+    """Whether a timer comes that may be there already, and then stays what it is."""
+    return len(row) == 2 and row[1] > 0
 
 
 def _has(record: bytes | None, entry: Any) -> bool:

@@ -21,7 +21,7 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.changes import Changes
 from firesteel.state.keyed_snapshot import FrozenTimers, Timers
 
-__all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "whole"]
+__all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "take_last", "whole"]
 
 _SLACK = 64  # times without timers that the heap may hold beyond as many as it has with timers
 
@@ -113,6 +113,10 @@ class TimerQueue:
     def __len__(self) -> int:
         return sum(len(bucket) if type(bucket) is Bucket else 1 for bucket in self._buckets.values())
 
+    def about(self) -> int:
+        """About how many timers there are."""
+        return len(self)
+
     def due(self, time: int) -> Iterator[tuple[int, Any]]:
         """Take out the timers up to ``time``, earliest first, including those registered meanwhile."""
         heap, buckets = self._heap, self._buckets
@@ -191,7 +195,7 @@ class FrozenQueue:
         self._queue = queue
         self._buckets = buckets
         self._kept: dict[int, Any] = {}  # buckets that have changed since, as they were
-        self._changed = None if changed is None else list(changed)
+        self._changed = None if changed is None else list(changed)[::-1]  # last one first
         self._times = list(buckets) if changed is None else []
         self._time = 0
         self._entries: list[Any] = []  # of this time, still to be handed out, last one first
@@ -211,7 +215,7 @@ class FrozenQueue:
         """Some more timers: those that were there, and those that were gone."""
         if self._changed is None:
             return self._take_all(count), ([], [])
-        taken, self._changed = self._changed[:count], self._changed[count:]
+        taken = take_last(self._changed, count)
         is_there = [entry in members(self._bucket(time)) for time, entry in taken]
         gone = [not there for there in is_there]
         return _lists(compress(taken, is_there)), _lists(compress(taken, gone))
@@ -241,6 +245,13 @@ class FrozenQueue:
 
     def _bucket(self, time: int) -> Any:
         return self._kept[time] if time in self._kept else self._buckets.get(time, NO_BUCKET)
+
+
+def take_last(timers: list[tuple[int, Any]], count: int) -> list[tuple[int, Any]]:
+    """Take so many timers off the end of a list, the last one first."""
+    taken = timers[: -count - 1 : -1]
+    del timers[-count:]
+    return taken
 
 
 def _lists(timers: Iterable[tuple[int, Any]]) -> Timers:

@@ -223,10 +223,14 @@ class TrackedState:
                 timers.log = Changes(dict)
 
     def _limit_changes(self) -> None:
-        """When checkpoints fail all the time, keys that come and go must not pile up for a delta for ever."""
-        for space in self._spaces:
-            count = space.changes.count()
-            if count > _MANY_CHANGES and count > 2 * len(space):
+        """When checkpoints fail all the time, keys and timers that come and go must not pile up for a delta for ever."""
+        sizes = [
+            *((space.changes, space.__len__) for space in self._spaces),
+            *((timers.log, timers.about) for timers in self._timers.values() if timers.log is not None),
+        ]
+        for changed, size in sizes:
+            count = changed.count()
+            if count > _MANY_CHANGES and count > 2 * size():
                 self._chain.reset()
                 for changes in self._changes():
                     changes.forget()

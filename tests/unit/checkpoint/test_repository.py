@@ -441,6 +441,19 @@ def test_driver_whose_claim_comes_late_does_not_use_the_number_of_a_driver_that_
     assert job.claim() == 3
 
 
+def test_driver_does_not_claim_a_job_that_another_one_has_ended_meanwhile():
+    def other(storage):
+        storage.delete_directory()
+
+    job = JobCheckpoints(ClaimsOfOthers(before=[other]), JOB, "job")
+    with pytest.raises(
+        JobTakenOverError, match=r"was deleted while this driver claimed job .*start it again"
+    ):
+        job.claim()
+    assert job.storage.list() == [], "nor does it leave anything"
+    assert job.claim() == 1
+
+
 def test_driver_completes_nothing_after_a_newer_one_has_ended_the_job(base):
     old = driver(base)
     newer = driver(base)

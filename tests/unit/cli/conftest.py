@@ -27,7 +27,7 @@ class Attempt:
         self.what, self.master = deployment.plan.name, master
         self.tasks = [TaskId(s.index, i) for s in deployment.plan.stages for i in range(s.tasks)]
         self.inboxes = {task: queue.Queue() for task in self.tasks}
-        self.threads = [threading.Thread(target=self.run, args=(task,)) for task in self.tasks]
+        self.threads = [threading.Thread(target=self.run, args=(task,), daemon=True) for task in self.tasks]
         for thread in self.threads:
             thread.start()
 
@@ -44,6 +44,9 @@ class Attempt:
         else:
             self.master.deliver(task, TextOutput("waiting\\n"))
             self.inboxes[task].get()
+            if self.what == "deaf":
+                self.master.deliver(task, TextOutput("told to end\\n"))
+                threading.Event().wait()
             self.master.deliver(task, TaskCancelled())
 
     def join(self, timeout=None):

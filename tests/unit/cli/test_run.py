@@ -152,6 +152,22 @@ def test_interrupted_job_is_cancelled(program: Programs, number: int, code: int,
     assert process.returncode == code
 
 
+@pytest.mark.parametrize("how", ["engine.execute('deaf')", "engine.submit('deaf')"])
+def test_second_interrupt_does_not_wait(program: Programs, how: str) -> None:
+    options = ["-D", "firesteel.cancel.grace=1 h", "-p", "1"]
+    command = [*COMMAND, *options, program(f"import engine; {how}")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in ("waiting\n", "told to end\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(signal.SIGINT)
+        try:
+            assert process.communicate(timeout=20)[1] == "interrupted\n"
+        finally:
+            process.kill()
+    assert process.returncode == 130
+
+
 def test_reader_that_goes_away_ends_the_job_quietly(program: Programs) -> None:
     command = [*COMMAND, "-p", "1", program("import engine; engine.execute('hello')")]
     read, write = os.pipe()

@@ -99,6 +99,19 @@ def test_driver_that_comes_after_the_end_runs_the_job_again() -> None:
         assert candidate().saw(LeaseView(4, 2, end), 0.0) == Claim(5)
 
 
+@pytest.mark.parametrize(
+    "before",
+    [LeaseView(), LeaseView(1, 3), LeaseView(1, 3, LeaseEnd(Outcome.RELEASED)), LeaseView(1, 3, FAILED)],
+    ids=["nobody led", "alive", "released", "failed"],
+)
+def test_job_that_another_driver_took_and_finished_between_two_looks_does_not_run_again(
+    before: LeaseView,
+) -> None:
+    driver = candidate()
+    driver.saw(before, 0.0)  # if it claims, the other one is faster
+    assert driver.saw(LeaseView(2, 1, FINISHED), 2.5) == Leave(FINISHED)
+
+
 def test_job_that_could_not_start_elsewhere_is_taken_at_once() -> None:
     driver = candidate()
     driver.saw(LeaseView(1, 1), 0.0)
@@ -309,12 +322,30 @@ def test_leader_that_cannot_start_the_job_lets_another_try_at_once(settings: Hig
     second.release()
 
 
+def test_driver_does_not_stand_by_for_a_job_of_another_name(settings: HighAvailability) -> None:
+    leader = lead(settings)
+    with pytest.raises(InvalidOptionError, match=r"job 'other' .* cannot stand by.* runs .*'job'; give each"):
+        await_leadership(settings, "other", lambda text: None)
+    leader.release()
+
+
+def test_job_that_is_still_being_cancelled_is_not_left_to_others(settings: HighAvailability) -> None:
+    leader, job = lead(settings), Job()
+    leader.bind(job, 1)
+    leader.release()  # a second Ctrl-C, while the first one is being followed
+    lease = Lease(open_storage(settings.directory))
+    assert (lease.look().end, leader.is_over) == (None, False)
+    leader.status_changed(job, JobStatus.CANCELED)  # type: ignore[arg-type]
+    assert (lease.look().end, leader.is_over) == (LeaseEnd(Outcome.CANCELED), True)
+
+
 def test_job_can_be_run_again_after_its_end(settings: HighAvailability) -> None:
     first, job = lead(settings), Job()
     first.bind(job, 7)
     first.status_changed(job, JobStatus.FINISHED)  # type: ignore[arg-type]
     second = lead(settings)
     assert second.claimed_before == 0, "its checkpoints are deleted, and that is right"
+    assert (first.finished_before, second.finished_before) == (False, True)
     second.release()
 
 

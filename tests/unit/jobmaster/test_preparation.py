@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from numbered_source import SINK_ID, SOURCE_ID, enumerated_plan
 
+from firesteel.checkpoint.local_storage import LocalStorage
 from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import (
@@ -19,9 +24,10 @@ from firesteel.common.errors import (
     StateError,
     StorageError,
 )
+from firesteel.jobmaster import preparation
 from firesteel.jobmaster.events import CheckpointNotPublished, CheckpointPublished
-from firesteel.jobmaster.instructions import CleanUp, PublishCheckpoint
-from firesteel.jobmaster.preparation import Preparation, prepare
+from firesteel.jobmaster.instructions import CleanUp, PublishCheckpoint, SubsumeOlder
+from firesteel.jobmaster.preparation import Preparation, prepare, standby_settings
 from firesteel.jobmaster.restart_policy import ExponentialDelay
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import SnapshotAcknowledged
@@ -309,6 +315,60 @@ def test_driver_begins_with_the_savepoint_if_there_is_nothing_to_go_on_from(tmp_
     assert second.beginning.point.checkpoint_id == 10
 
 
+def test_savepoint_that_a_job_has_started_from_may_be_deleted_once_it_has_checkpoints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "savepoint"
+    published(in_directory(tmp_path / "c"), 9, str(path))
+    options = {"execution__state_recovery__path": str(path)}
+    first = resumed(tmp_path / "new", **options)
+    assert caplog.text == ""
+    published(first, 10)
+    shutil.rmtree(path)
+    second = resumed(tmp_path / "new", **options)
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == 10
+    assert (
+        f"goes on from {tmp_path}/new/{first.beginning.job_id}/chk-10, where it was, and not from {path}"
+        in (caplog.text)
+    )
+
+
+class BusyDriver(LocalStorage):
+    """A living driver replaces the newest checkpoint whenever somebody has listed what there is to look at."""
+
+    replacements: ClassVar[list[Callable[[], object]]] = []
+
+    def at(self, directory: str) -> LocalStorage:
+        return BusyDriver(self._full(directory))
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        if path.endswith("_metadata") and self.replacements:
+            self.replacements.pop(0)()
+        return super().read(path, offset, length)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_checkpoint_that_a_living_driver_replaces_meanwhile_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    first = in_directory(tmp_path)
+    published(first, 1)
+
+    def replacement(number: int) -> None:
+        published(first, number)
+        assert first.store is not None
+        first.store.perform(SubsumeOlder(None))
+
+    replacements = [partial(replacement, number + 2) for number in range(times)]
+    monkeypatch.setattr(BusyDriver, "replacements", replacements)
+    monkeypatch.setattr(preparation, "open_storage", BusyDriver)
+    second = resumed(tmp_path)
+    assert second.beginning.point is not None
+    assert second.beginning.point.checkpoint_id == times + 1
+    assert isinstance(published(first, 9), CheckpointNotPublished)
+
+
 def test_driver_goes_on_by_job_id(tmp_path: Path) -> None:
     published(in_directory(tmp_path, pipeline__job_id=ID), 1)
     published(in_directory(tmp_path), 7)  # another one of the same name
@@ -360,7 +420,9 @@ def test_program_that_does_not_fit_leaves_the_job_alone(tmp_path: Path) -> None:
 # Standby drivers.
 
 
-def led(directory: Path, claimed_before: int = 0, **options: str) -> Preparation:
+def led(
+    directory: Path, claimed_before: int = 0, finished_before: bool = False, **options: str
+) -> Preparation:
     plan = enumerated_plan()
     configuration = {
         "high-availability.type": "filesystem",
@@ -368,7 +430,9 @@ def led(directory: Path, claimed_before: int = 0, **options: str) -> Preparation
         "execution.checkpointing.dir": str(directory),
         **options,
     }
-    return prepare(plan, program(plan), Configuration.from_dict(configuration), claimed_before)
+    return prepare(
+        plan, program(plan), Configuration.from_dict(configuration), claimed_before, finished_before
+    )
 
 
 def test_drivers_that_lead_one_after_the_other_go_on_with_the_same_job(tmp_path: Path) -> None:
@@ -392,8 +456,29 @@ def test_driver_that_does_not_find_the_checkpoints_of_the_leader_before_does_not
         led(tmp_path / "another directory", first.claimed)
     assert first.store is not None
     first.store.perform(CleanUp(keep=False))
-    with pytest.raises(StateError, match="its checkpoints were deleted"):
+    lease = f"{tmp_path}/leaders/{first.beginning.job_id}"
+    with pytest.raises(StateError, match=f"its checkpoints were deleted; .* delete its lease, .* {lease}$"):
         led(tmp_path, first.claimed)
+
+
+def test_job_that_has_finished_runs_from_the_beginning_even_if_its_checkpoints_were_not_deleted(
+    tmp_path: Path,
+) -> None:
+    first = led(tmp_path / "c")
+    published(first, 1)
+    published(first, 2, str(tmp_path / "savepoint"))
+    second = led(tmp_path / "c", finished_before=True)
+    assert (second.beginning.point, second.claimed) == (None, 2)
+    assert isinstance(published(second, 1), CheckpointPublished)
+    assert Path(tmp_path, "savepoint", "_metadata").exists()
+    path = {"execution.state-recovery.path": str(tmp_path / "savepoint")}
+    third = led(tmp_path / "c", finished_before=True, **path)
+    assert third.beginning.point is not None
+    assert third.beginning.point.checkpoint_id == 2
+    own = str(published(third, 3).path)  # type: ignore[union-attr]
+    fourth = led(tmp_path / "c", finished_before=True, **{"execution.state-recovery.path": own})
+    assert fourth.beginning.point is not None, "what somebody asks for is not deleted"
+    assert Path(own, "_metadata").exists()
 
 
 def test_resuming_with_standby_drivers_does_not_leave_a_run_without_them_behind(tmp_path: Path) -> None:
@@ -414,3 +499,15 @@ def test_resuming_with_standby_drivers_does_not_leave_a_run_without_them_behind(
 def test_resuming_needs_checkpoints_that_outlive_the_driver(options: dict[str, str]) -> None:
     with pytest.raises(InvalidOptionError, match=r"option 'execution\.checkpointing\.resume'"):
         prepared(execution__checkpointing__resume="true", **options)
+
+
+# Standby drivers.
+
+
+def test_batch_jobs_run_without_standby_drivers_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration.from_dict({"high-availability.type": "filesystem"})
+    plan = replace(enumerated_plan(), mode=RuntimeMode.BATCH)
+    assert standby_settings(plan, configuration) is None
+    assert "runs in BATCH mode" in caplog.text
+    with pytest.raises(InvalidOptionError, match="from checkpoints in a directory"):
+        standby_settings(enumerated_plan(), configuration)

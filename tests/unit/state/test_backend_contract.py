@@ -421,6 +421,33 @@ def test_timers_are_of_the_moment_the_snapshot_began(make: Make) -> None:
         assert new.unclaimed() == []
 
 
+def test_timers_that_come_and_go_do_not_pile_up_when_checkpoints_fail(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firesteel.state.tracked_state._MANY_CHANGES", 1_000)
+    backend = make(incremental=True)
+    queue = backend.timer_queue("timers")
+    queue.add(10_000, "stays")
+    written(backend.begin_snapshot(1))
+    backend.confirm(1)
+    most = 0
+    for number in range(2, 12):
+        for time in range(300):
+            queue.add(number * 300 + time, "a")
+        assert len(list(queue.due(9_999))) == 300
+        snapshot = backend.begin_snapshot(number)
+        blocks = written(snapshot)
+        backend.discard(number)
+        assert queue.log is None or queue.log.count() <= 1_300
+        most = max(most, 0 if queue.log is None else queue.log.count())
+    assert most >= 900  # otherwise this test shows nothing
+    assert snapshot.is_full
+    restored = make()
+    for block in blocks:
+        restored.restore_block(block)
+    assert list(restored.timer_queue("timers").entries()) == [(10_000, "stays")]
+
+
 def test_timers_are_restored_into_a_queue_that_is_there_already(make: Make) -> None:
     backend = make()
     queue = backend.timer_queue("timers", namespaced=True)

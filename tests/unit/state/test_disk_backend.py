@@ -119,6 +119,38 @@ def test_a_migration_leaves_in_memory_what_a_batch_is_about_to_use(backend: Disk
     assert set(everything_in(backend, ["value"])["value"].values()) == {"was 1"}
 
 
+def test_a_file_that_grows_when_a_snapshot_begins_leaves_it_what_it_sees() -> None:
+    made = DiskBackend(cache_entries=1_000, map_size=1 << 20)
+    table, timers = made.table("value"), made.timer_queue("timers")
+    for n in range(3_000):
+        made.touch((n,))
+        table[n] = "x" * 100
+    for n in range(1_300):
+        timers.add(n, n)
+    waiting = [(n, f"{n}" + "y" * 3_000) for n in range(5_000, 5_990)]
+    for timer in waiting:  # these are written together, when somebody needs them
+        timers.add(*timer)
+    restored = HashMapBackend()
+    for block in blocks_of(made):
+        restored.restore_block(block)
+    assert restored.table("value") == dict.fromkeys(range(3_000), "x" * 100)
+    assert set(restored.timer_queue("timers").entries()) == {*waiting, *((n, n) for n in range(1_300))}
+    made.close()
+
+
+def test_many_snapshots_may_be_in_progress() -> None:
+    made = DiskBackend(cache_entries=1)
+    timers = [made.timer_queue(name) for name in ("event-time", "processing-time")]
+    for n in range(10):
+        made.touch((n,))
+        made.table("value")[n] = n
+        for queue in timers:
+            queue.add(n, n)
+    snapshots = [made.begin_snapshot(number) for number in range(1, 101)]
+    assert not any(snapshot.done for snapshot in snapshots)
+    made.close()
+
+
 def test_the_file_gives_its_space_back() -> None:
     made = DiskBackend(cache_entries=1)
     for n in range(100):

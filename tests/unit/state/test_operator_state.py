@@ -12,7 +12,7 @@ from firesteel.common.errors import CorruptStateError, IncompatibleStateError, P
 from firesteel.common.serializer import TypeSerializer
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor
-from firesteel.plan.state_handles import StateMode
+from firesteel.plan.state_handles import StateMeta, StateMode
 from firesteel.state.operator_state import OperatorStateBackend
 from firesteel.state.state_blocks import write_block
 
@@ -180,6 +180,21 @@ def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped() -> None:
     new.drop_unclaimed()
     assert new.unclaimed() == []
     assert list(new.get_list_state(LIST)) == []
+
+
+@pytest.mark.parametrize("union", [False, True])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_what_nobody_has_asked_for_yet_is_in_the_next_snapshot(union: bool, parallelism: int) -> None:
+    """A function may keep the store and ask with a record; until then checkpoints must not lose the state."""
+    blocks = saved([1, 2], [3], union=union)
+    again = []
+    for subtask in range(parallelism):
+        backend = OperatorStateBackend()
+        backend.restore(blocks, subtask, parallelism)
+        backend.expect([StateMeta("list", StateMode.UNION if union else StateMode.SPLIT, "list")])
+        again.append(backend.snapshot())
+        assert [meta.name for meta in backend.metas()] == ["list"]
+    assert shares(again, 1, union) == [[1, 2, 3]]
 
 
 def test_a_block_of_another_kind_is_refused() -> None:
