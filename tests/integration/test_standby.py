@@ -45,44 +45,37 @@ def await_more(driver: Driver, directory: Path, than: int) -> int:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_standby_goes_on_after_the_death_of_the_leader_and_ends_with_the_job(
+def test_standby_drivers_take_over_from_leaders_that_are_held_up_or_die(
     driver: Start, tmp_path: Path
 ) -> None:
-    leader = driver(*command(tmp_path))
-    await_more(leader, tmp_path, 0)
-    standby = driver(*command(tmp_path))
-    await_error_output(standby, f"process {leader.popen.pid} leads it")
-    assert not any(map(is_jvm, standby.family())), "nothing is started before it leads"
-    os.kill(leader.popen.pid, signal.SIGKILL)
-    await_error_output(standby, "this driver takes job 'recovering'")
-    until(lambda: not leader.family(), 30, "everything of the first driver is gone")
-    seen = await_more(standby, tmp_path, len(shown(tmp_path)))
-    another, superfluous = driver(*command(tmp_path)), driver(*command(tmp_path))
-    for waiting in (another, superfluous):
-        await_error_output(waiting, f"process {standby.popen.pid} leads it")
+    first = driver(*command(tmp_path))
+    await_more(first, tmp_path, 0)
+    second = driver(*command(tmp_path))
+    await_error_output(second, f"process {first.popen.pid} leads it")
+    assert not any(map(is_jvm, second.family())), "nothing is started before it leads"
+
+    os.kill(first.popen.pid, signal.SIGSTOP)
+    await_error_output(second, "this driver takes job 'recovering'")
+    await_more(second, tmp_path, len(shown(tmp_path)))
+    os.kill(first.popen.pid, signal.SIGCONT)
+    assert first.wait() == 1
+    assert "JobTakenOverError" in first.stderr()
+
+    third = driver(*command(tmp_path))
+    await_error_output(third, f"process {second.popen.pid} leads it")
+    await_more(second, tmp_path, len(shown(tmp_path)))
+    os.kill(second.popen.pid, signal.SIGKILL)
+    await_error_output(third, "this driver takes job 'recovering'")
+    until(lambda: not second.family(), 30, "everything of the second driver is gone")
+    seen = await_more(third, tmp_path, len(shown(tmp_path)))
+
+    fourth, superfluous = driver(*command(tmp_path)), driver(*command(tmp_path))
+    for waiting in (fourth, superfluous):
+        await_error_output(waiting, f"process {third.popen.pid} leads it")
     superfluous.popen.terminate()
     assert superfluous.wait() == 128 + signal.SIGTERM
     tell_to_end(tmp_path)
-    assert standby.wait() == 0, standby.stderr()
-    assert another.wait() == 0, another.stderr()
-    assert "is FINISHED in the driver that led it, so this standby driver ends" in another.stderr()
-    assert check(tmp_path) >= seen
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_leader_that_was_held_up_gives_way(driver: Start, tmp_path: Path) -> None:
-    leader = driver(*command(tmp_path))
-    await_more(leader, tmp_path, 0)
-    standby = driver(*command(tmp_path))
-    await_error_output(standby, f"process {leader.popen.pid} leads it")
-    os.kill(leader.popen.pid, signal.SIGSTOP)
-    await_error_output(standby, "this driver takes job 'recovering'")
-    await_more(standby, tmp_path, len(shown(tmp_path)))
-    os.kill(leader.popen.pid, signal.SIGCONT)
-    assert leader.wait() == 1
-    assert "JobTakenOverError" in leader.stderr()
-    seen = await_more(standby, tmp_path, len(shown(tmp_path)))
-    tell_to_end(tmp_path)
-    assert standby.wait() == 0, standby.stderr()
+    assert third.wait() == 0, third.stderr()
+    assert fourth.wait() == 0, fourth.stderr()
+    assert "is FINISHED in the driver that led it, so this standby driver ends" in fourth.stderr()
     assert check(tmp_path) >= seen
