@@ -34,7 +34,7 @@ class StateStore(ABC):
     A store is private to one attempt of one subtask, empty when it is opened, and nothing in it has to survive: after
     a failure state comes from a checkpoint. All calls come from the thread that opened it, one at a time.
 
-    *Places* are bytes, mostly nine, and records are bytes of any length. An error that a method raises fails the
+    *Places* are bytes, not more than 32 of them, and records are bytes of any length. An error that a method raises fails the
     task, or the checkpoint that reads the store at that moment.
     """
 

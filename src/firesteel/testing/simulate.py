@@ -12,11 +12,14 @@ import itertools
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import NoReturn
 
 from firesteel.testing.crash_simulation import Outcome, simulate
 
@@ -26,6 +29,7 @@ _CHUNK = 20
 def main() -> int:
     """Run the seeds; the exit code says whether all held."""
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, _terminate)
     began = time.monotonic()
     deadline = began + 60 * arguments.minutes if arguments.minutes else None
     first = arguments.first
@@ -59,6 +63,10 @@ def _arguments() -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: one per core"
     )
     return parser.parse_args()
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)  # not at once: the processes of the pool have to end, too
 
 
 def _until(deadline: float, first: int) -> Iterator[int]:

@@ -27,7 +27,7 @@ from firesteel.datastream import (
     TimeCharacteristic,
 )
 from firesteel.datastream.given_options import CLIENT_VARIABLE
-from firesteel.testing import DictStore
+from firesteel.testing import DictStore, simulated_environment
 
 get_execution_environment = StreamExecutionEnvironment.get_execution_environment
 
@@ -401,7 +401,8 @@ def test_options_for_missing_features_are_refused_not_ignored(env, key, value):
         env.execute()
 
 
-def test_unaligned_checkpoints_are_a_hint_that_is_answered_with_a_warning(env, caplog):
+def test_unaligned_checkpoints_are_a_hint_that_is_answered_with_a_warning(caplog):
+    env = simulated_environment()
     env.get_checkpoint_config().enable_unaligned_checkpoints()
     env.from_collection([1]).print()
     env.execute()
