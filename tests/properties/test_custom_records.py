@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from firesteel.state import custom_records
 from firesteel.state.custom_records import CheckedStore, CustomRecords
-from firesteel.state.disk_space import RecordView
+from firesteel.state.record_store import RecordView
 from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 400

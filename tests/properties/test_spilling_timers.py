@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from firesteel.common.time import MAX_TIMESTAMP
 from firesteel.state.changes import Changes
-from firesteel.state.disk_space import RecordView
+from firesteel.state.record_store import RecordView
 from firesteel.state.spilling_timer_queue import SpillingTimerQueue
 from firesteel.state.timer_queue import TimerQueue
 

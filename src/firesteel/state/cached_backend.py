@@ -16,10 +16,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from firesteel.state.disk_space import DiskSpace, RecordStore, ResidentPart, Residents, StoredPart
+from firesteel.state.disk_space import DiskSpace, ResidentPart, Residents, StoredPart
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.key_space import KeySpace, TableId
 from firesteel.state.keyed_snapshot import SnapshotPart, TimersPart
+from firesteel.state.record_store import RecordStore
 from firesteel.state.snapshot_chain import MAX_DELTAS
 from firesteel.state.spilling_timer_queue import SpillingTimerQueue
 from firesteel.state.timer_queue import TimerQueue

@@ -13,7 +13,7 @@ from firesteel.common.options import STATE_BACKEND
 from firesteel.contracts.state_backend import OpenStore, StateStore, StateStoreContext, store_opener
 from firesteel.state.cached_backend import CachedBackend
 from firesteel.state.custom_records import CheckedStore, CustomRecords
-from firesteel.state.disk_space import RecordStore
+from firesteel.state.record_store import RecordStore
 
 __all__ = ["CustomBackend", "OpenedStore", "opener_of_option"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from firesteel.common.errors import StorageError, short_repr
 from firesteel.contracts.state_backend import StateStore
-from firesteel.state.disk_space import RecordView
+from firesteel.state.record_store import RecordView
 
 __all__ = ["CheckedStore", "CustomRecords"]
 

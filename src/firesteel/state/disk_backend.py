@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from firesteel.state.cached_backend import CachedBackend
-from firesteel.state.disk_space import RecordStore
 from firesteel.state.lmdb_records import MAP_SIZE, LmdbFile, LmdbRecords
+from firesteel.state.record_store import RecordStore
 
 __all__ = ["DiskBackend"]
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, islice, repeat
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from firesteel.state.disk_records import (
     Row,
@@ -25,58 +25,15 @@ from firesteel.state.disk_records import (
 )
 from firesteel.state.key_space import KeySpace, Table
 from firesteel.state.keyed_snapshot import Keep, TablePart
+from firesteel.state.record_store import RecordStore, put_changed
 from firesteel.state.state_blocks import write_block
 from firesteel.state.ttl_sweep import GONE
 
-__all__ = ["DiskSpace", "RecordStore", "RecordView", "ResidentPart", "Residents", "StoredPart"]
+__all__ = ["DiskSpace", "ResidentPart", "Residents", "StoredPart"]
 
 _SCAN = 1024
 _SAMPLE = 64
 _COST = 3  # serialising an entry from disk takes so many times as long as one in memory: fewer per step
-
-
-class RecordView(Protocol):
-    """The records as they were at one moment."""
-
-    def get_all(self, places: list[bytes]) -> list[bytes | None]:
-        """The records at some places."""
-        ...
-
-    def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """Up to so many records behind a key, in the order of their keys."""
-        ...
-
-    def close(self) -> None:
-        """Nobody will look any more."""
-        ...
-
-
-class RecordStore(Protocol):
-    """Records outside of memory."""
-
-    def get_all(self, places: list[bytes]) -> list[bytes | None]:
-        """The records at some places."""
-        ...
-
-    def put_all(
-        self,
-        records: list[tuple[bytes, bytes]],
-        new: list[tuple[bytes, bytes]],
-        gone: list[bytes],
-        size: int,
-    ) -> list[bytes]:
-        """Store records of so many bytes together, and remove those at the places ``gone``.
-
-        There is something at the places of ``records`` and at those ``gone``. ``new`` ones are stored only where
-        there is no other record; returns the places where there is one.
-        """
-        ...
-
-    def view(self) -> RecordView:
-        """The records as they are now."""
-        ...
-
-    def __len__(self) -> int: ...
 
 
 class DiskSpace(KeySpace):
@@ -268,11 +225,7 @@ class DiskSpace(KeySpace):
             changed[place] = record = merge_record(changed[place], row)
             if record is not None and has_several(record):
                 self._shared.add(place)
-        records = sorted((place, record) for place, record in changed.items() if record is not None)
-        known = [(place, record) for place, record in records if stored[place] is not None]
-        new = [(place, record) for place, record in records if stored[place] is None]
-        gone = [place for place, record in changed.items() if record is None and stored[place] is not None]
-        self.records.put_all(known, new, gone, sum(len(record) for _, record in records))
+        put_changed(self.records, stored, changed)
 
     def _rows(self, keys: list[Any]) -> list[Row]:
         tables = [(self.number(name), table) for name, table in self.tables.items() if table]

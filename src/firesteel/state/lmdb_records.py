@@ -20,7 +20,7 @@ from typing import Any
 import lmdb
 
 from firesteel.common.errors import StorageError
-from firesteel.state.disk_space import RecordView
+from firesteel.state.record_store import RecordView
 
 __all__ = ["MAP_SIZE", "LmdbFile", "LmdbRecords"]
 

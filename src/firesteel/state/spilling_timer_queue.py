@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.disk_records import Row, merge_record, read_record, write_records
-from firesteel.state.disk_space import RecordStore, RecordView
 from firesteel.state.keyed_snapshot import FrozenTimers, Timers
+from firesteel.state.record_store import RecordStore, RecordView, put_changed
 from firesteel.state.timer_queue import NO_BUCKET, Bucket, TimerQueue, members, take_last, whole
 
 __all__ = ["SpillingTimerQueue"]
@@ -243,11 +243,7 @@ class SpillingTimerQueue(TimerQueue):
                     merged[place] = merge_record(merged[place], (row[0], *map(abs, row[1:])))
                 elif not _has(merged[place], row[0]):
                     merged[place] = merge_record(merged[place], row)
-        records = sorted((place, record) for place, record in merged.items() if record is not None)
-        known = [(place, record) for place, record in records if there[place] is not None]
-        new = [(place, record) for place, record in records if there[place] is None]
-        gone = [place for place, record in merged.items() if record is None and there[place] is not None]
-        self._store.put_all(known, new, gone, sum(len(record) for _, record in records))
+        put_changed(self._store, there, merged)
 
     def _read(self) -> bool:
         """Bring the next far timers into memory; False when there are none."""

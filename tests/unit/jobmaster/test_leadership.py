@@ -23,6 +23,7 @@ from firesteel.common.errors import (
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.campaign import StandbyEnd
 from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
 from firesteel.jobmaster.high_availability import HighAvailability, read_high_availability
 from firesteel.jobmaster.leadership import (
@@ -36,7 +37,7 @@ from firesteel.jobmaster.leadership import (
     still_leads,
 )
 from firesteel.jobmaster.lease import Holder, Lease
-from firesteel.jobmaster.standby import Leadership, StandbyEnd, await_leadership
+from firesteel.jobmaster.standby import Leadership, await_leadership
 from firesteel.testing.manual_clock import ManualClock
 
 TIMEOUT, INTERVAL = 10.0, 2.5

@@ -21,9 +21,9 @@ from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.storage import MemoryStorage
 from firesteel.common.errors import JobTakenOverError, StorageError
 from firesteel.common.job_id import JobID
+from firesteel.jobmaster.campaign import Campaign
 from firesteel.jobmaster.checkpoint_store import beginning_of
 from firesteel.jobmaster.high_availability import HighAvailability
-from firesteel.jobmaster.standby import Campaign
 from firesteel.plan.state_handles import CheckpointKind
 from firesteel.testing.manual_clock import ManualClock
 
