@@ -200,6 +200,16 @@ def test_a_store_is_closed_when_the_function_of_its_operator_cannot_be_loaded(tm
     assert Watched.opened.total() == Watched.calls["close"] == 1
 
 
+def test_a_store_that_cannot_be_closed_does_not_hide_why_its_operator_cannot_be_made(tmp_path: Path) -> None:
+    env = environment(1, tmp_path, **{"restart-strategy.type": "none"})
+    env.set_state_backend(FullBackend())
+    env.from_collection([1]).key_by(lambda number: number).process(Unloadable()).print()
+    with pytest.raises(
+        JobExecutionError, match=r"(?s)not on this machine.*closing state failed, too: OSError"
+    ):
+        env.execute()
+
+
 class Unreadable(DictStore):
     """A store that cannot be gone through."""
 

@@ -10,11 +10,7 @@ from collections.abc import Callable
 
 from firesteel.checkpoint.storage import Storage
 from firesteel.common import options
-from firesteel.common.errors import (
-    InvalidOptionError,
-    JobExecutionError,
-    StorageError,
-)
+from firesteel.common.errors import InvalidOptionError, JobExecutionError, StorageError
 from firesteel.jobmaster.high_availability import HighAvailability
 from firesteel.jobmaster.leadership import (
     Candidate,

@@ -285,8 +285,9 @@ class VertexSubtask:
             for index in reversed(range(len(operators))):
                 consumers = self._consumers(index, links, plan, routers)
                 links[index] = self._build_link(operators[index], consumers)
-        except BaseException:
-            self._close_backends()  # nobody else knows them yet
+        except BaseException as error:
+            for failure in self._close_backends():  # nobody else knows them yet
+                error.add_note(f"closing state failed, too: {type(failure).__name__}: {failure}")
             raise
         self.contexts.reverse()
         self.backends.reverse()
