@@ -35,13 +35,15 @@ def main() -> int:
     first = arguments.first
     if first is None:
         first = 0 if deadline is None else random.randrange(2**31)
-    seeds: Iterable[int] = range(first, first + arguments.seeds)
+    rounds: Iterable[Iterable[int]] = [range(first, first + arguments.seeds)]
     if deadline is not None:
-        seeds = _until(deadline, first)
+        rounds = _until(deadline, first, 5 * _CHUNK * arguments.jobs)
     totals: Counter[str] = Counter()
     context = multiprocessing.get_context("spawn")
     with context.Pool(arguments.jobs) as pool:
-        for outcome in pool.imap_unordered(_run, seeds, _CHUNK):
+        for outcome in itertools.chain.from_iterable(
+            pool.imap_unordered(_run, seeds, _CHUNK) for seeds in rounds
+        ):
             if isinstance(outcome, str):
                 print(outcome, file=sys.stderr)
                 return 1
@@ -69,8 +71,11 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)  # not at once: the processes of the pool have to end, too
 
 
-def _until(deadline: float, first: int) -> Iterator[int]:
-    return itertools.takewhile(lambda _: time.monotonic() < deadline, itertools.count(first))
+def _until(deadline: float, first: int, size: int) -> Iterator[range]:
+    """Rounds of seeds until the time is over; the pool takes in at once whatever it is given, so not all together."""
+    while time.monotonic() < deadline:
+        yield range(first, first + size)
+        first += size
 
 
 def _run(seed: int) -> Outcome | str:
