@@ -10,7 +10,7 @@ class Backlog:
 
     >>> backlog = Backlog()
     >>> backlog.refill(["a", "b", "c"])
-    >>> backlog.take(2), backlog.take(2), bool(backlog)
+    >>> backlog.pop(2), backlog.pop(2), bool(backlog)
     (['a', 'b'], ['c'], False)
     """
 
@@ -24,12 +24,12 @@ class Backlog:
         return self._position < len(self._values)
 
     def refill(self, values: list[Any]) -> None:
-        """Start over with other records; what was not taken is gone."""
+        """Start over with other records; what was not popped is gone."""
         self._values = values
         self._position = 0
 
-    def take(self, limit: int) -> list[Any]:
-        """The next records, at most ``limit`` of them."""
+    def pop(self, limit: int) -> list[Any]:
+        """Remove and return the next records, at most ``limit`` of them."""
         if self._position == 0 and len(self._values) <= limit:
             values, self._values = self._values, []
             return values

@@ -6,28 +6,41 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
+from firesteel.common._values import private_all
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.connectors.rate_limit import Pacer, RateLimiterStrategy
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
+
+T = TypeVar("T", covariant=True, default=Any)
 
 #: Where a generator without a count ends: never, but a range needs an end, and len() of one a C number.
 _NO_END = 2**62
 
 
-class DataGeneratorSource(Source):
+class Generator(Protocol[T]):
+    """An object that makes the records; a `MapFunction`, for example."""
+
+    def map(self, index: int, /) -> T:
+        """The record of an index."""
+        ...
+
+
+class DataGeneratorSource(Source[T]):
     """Emits ``generator_function(index)`` for index 0, 1, 2 ... ``count - 1``, or for ever when there is no count.
 
-    Subtasks take turns (with two, one takes the even indexes and the other the odd ones), so that time
+    Subtasks take turns (with two, one has the even indexes and the other the odd ones), so that time
     derived from the index advances alike in all of them. The generator is a function, or an object with
     ``map(index)`` and, if it likes, ``open(context)`` and ``close()``.
     """
 
     def __init__(
         self,
-        generator_function: Callable[[int], Any] | Any,
+        generator_function: Callable[[int], T] | Generator[T],
         count: int | None = None,
         rate_limiter_strategy: RateLimiterStrategy | None = None,
         type_info: TypeInformation | None = None,
@@ -39,12 +52,13 @@ class DataGeneratorSource(Source):
             )
         if count is not None and count < 0:
             raise ProgramError(f"a data generator cannot emit {count} records; use None for no end")
-        self.generator_function = generator_function
+        self.generator_function: Any = generator_function
         self.count = count
         self.rate_limiter_strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
         self.type_info = type_info
 
     @property
+    @override
     def boundedness(self) -> Boundedness:
         """Bounded when there is a count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.count is None else Boundedness.BOUNDED
@@ -53,19 +67,21 @@ class DataGeneratorSource(Source):
         """The declared type of the values."""
         return self.type_info
 
+    @override
     def splits_of(self, subtask: int, parallelism: int) -> list[range]:
         """A split is the indexes that a subtask has not emitted yet."""
         end = _NO_END if self.count is None else self.count
         indexes = range(subtask, end, parallelism)
         return [indexes] if indexes else []
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    @override
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The reader of one subtask's indexes."""
         return _GeneratorReader(self, context)
 
 
 class _GeneratorReader(SourceReader):
-    def __init__(self, source: DataGeneratorSource, context: SourceContext) -> None:
+    def __init__(self, source: DataGeneratorSource, context: SourceReaderContext) -> None:
         generator = source.generator_function
         self._generator = generator
         self._generate: Callable[[int], Any] = generator.map if hasattr(generator, "map") else generator
@@ -75,44 +91,47 @@ class _GeneratorReader(SourceReader):
         self._splits: list[range] = []
         self._stopped = False
 
+    @override
     def open(self) -> None:
         """Open the generator, if it wants to be."""
         if hasattr(self._generator, "open"):
             self._generator.open(self._context)
 
+    @override
     def add_splits(self, splits: Sequence[range]) -> None:
-        """Emit these, too, each with its part of the rate, its records falling between those of the others."""
+        """Emit these too, each with its share of the rate, its records falling between those of the others."""
         self._splits += splits
         if self._rate is not None and self._splits:
             first = self._splits[0]
             shares = sum(1 / split.step for split in self._splits)
             self._pacer = Pacer(self._rate * shares, offset=first.start % first.step / first.step)
 
+    @override
     def poll(self, limit: int) -> Polled:
         """The records that are due, or as many as wanted when there is no rate."""
         if self._stopped or not self._splits:
             return Polled([], ended=True)
         if self._pacer is None:
-            values = self._take(limit)
+            values = self._next_values(limit)
             return Polled(values, ended=not self._splits)
         return self._paced(self._pacer, limit)
 
     def _paced(self, pacer: Pacer, limit: int) -> Polled:
         due = pacer.due(self._context.now())
-        values = self._take(min(due, limit)) if due else []
+        values = self._next_values(min(due, limit)) if due else []
         pacer.emitted(len(values))
         if not self._splits:
             return Polled(values, ended=True)
         remaining = sum(map(len, self._splits))
         return Polled(values, retry_at=0.0 if due > limit else pacer.next_time(remaining))
 
-    def _take(self, limit: int) -> list[Any]:
+    def _next_values(self, limit: int) -> list[Any]:
         if len(self._splits) == 1:
             indexes: Iterable[int] = self._splits[0][:limit]
             self._splits[0] = self._splits[0][limit:]
         else:
             indexes = self._merged(limit)
-        values = [*map(self._generate, indexes)]
+        values = private_all(map(self._generate, indexes))
         self._splits = [split for split in self._splits if split]
         return values
 
@@ -123,14 +142,16 @@ class _GeneratorReader(SourceReader):
         self._splits = [split[bisect_right(split, last) :] for split in self._splits]
         return indexes
 
+    @override
     def snapshot_state(self, checkpoint_id: int) -> list[range]:
         """The indexes that are left."""
         return list(self._splits)
 
+    @override
     def stop(self) -> None:
-        """Leave out the rest."""
         self._stopped = True
 
+    @override
     def close(self) -> None:
         """Close the generator, if it wants to be."""
         if hasattr(self._generator, "close"):

@@ -20,13 +20,13 @@ STALL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RateLimiterStrategy:
-    """The rate of a source over all its subtasks; None means as fast as the job takes it."""
+    """The rate of a source over all its subtasks; None means as fast as the job reads it."""
 
     records_per_second: float | None = None
 
     @classmethod
     def per_second(cls, records_per_second: float) -> RateLimiterStrategy:
-        """So many records per second in all, spread evenly over time and subtasks."""
+        """At most ``records_per_second`` in all, spread evenly over time and subtasks."""
         if not 0 < records_per_second < math.inf:
             raise ProgramError(
                 f"a rate limit needs a finite number of records per second above 0, got {records_per_second!r}"
@@ -66,7 +66,7 @@ class Pacer:
         return max(1, int((now - self._start) * self._rate) + 1 - self._emitted)
 
     def emitted(self, count: int) -> None:
-        """So many records left."""
+        """``count`` records were emitted."""
         self._emitted += count
 
     def next_time(self, remaining: int | None) -> float:

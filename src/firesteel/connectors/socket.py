@@ -1,6 +1,6 @@
 """Lines of text from a TCP server: ``socket_text_stream``.
 
-The reader never waits for the network: every poll takes what has arrived. What was sent while nobody
+The reader never waits for the network: every poll reads what has arrived. What was sent while nobody
 listened is lost, and after a failure nothing can be read again: at most once.
 """
 
@@ -11,11 +11,14 @@ import os
 import socket
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import JobExecutionError, ProgramError
 from firesteel.connectors.backlog import Backlog
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 
 RECEIVE_BYTES = 1 << 16
+#: Of one text; a server that sends more without a delimiter speaks another language.
+MAX_TEXT_BYTES = 64 << 20
 #: How soon an idle connection is looked at again: at first, and at the longest.
 FIRST_PAUSE_SECONDS = 0.001
 LONGEST_PAUSE_SECONDS = 0.005
@@ -23,7 +26,7 @@ RECONNECT_SECONDS = 0.5
 CONNECT_TIMEOUT_SECONDS = 30.0
 
 
-class SocketTextSource(Source):
+class SocketTextSource(Source[str]):
     """Connects to a server and emits what it sends, cut at ``delimiter``.
 
     The stream ends when the server closes the connection, unless ``max_retry`` allows connecting
@@ -43,37 +46,42 @@ class SocketTextSource(Source):
         self.max_retry = max_retry
 
     @property
+    @override
     def boundedness(self) -> Boundedness:
         """Unbounded: nobody knows when the server will close."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
+    @override
     def max_subtasks(self) -> int:
-        """One connection."""
         return 1
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    @override
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The reader with the only connection."""
         return _SocketReader(self, context)
 
 
 class _SocketReader(SourceReader):
-    def __init__(self, source: SocketTextSource, context: SourceContext) -> None:
+    gives_away = True
+
+    def __init__(self, source: SocketTextSource, context: SourceReaderContext) -> None:
         self._source = source
         self._now = context.now
         self._connection = _Connection(source.host, source.port)
         self._lines = Backlog()
-        self._text = _Delimited(source.delimiter)
+        self._text = Delimited(source.delimiter, MAX_TEXT_BYTES)
         self._retries = 0
         self._pause = FIRST_PAUSE_SECONDS
         self._connect_at = 0.0
         self._ended = False
 
+    @override
     def poll(self, limit: int) -> Polled:
         """The lines that have arrived completely."""
         if not self._lines and not self._ended:
             self._advance()
-        values = self._lines.take(limit)
+        values = self._lines.pop(limit)
         if values or self._ended:
             self._pause = FIRST_PAUSE_SECONDS
             return Polled(values, ended=self._ended and not self._lines)
@@ -97,9 +105,18 @@ class _SocketReader(SourceReader):
             self._lost(error)
             return
         if data:
-            self._lines.refill(self._text.add(data))
+            self._lines.refill(self._texts(data))
         elif data is not None:
             self._lost(None)
+
+    def _texts(self, data: bytes) -> list[str]:
+        try:
+            return self._text.add(data)
+        except ValueError as error:
+            raise JobExecutionError(
+                f"{self._source.host}:{self._source.port} has sent {error}, more than the {MAX_TEXT_BYTES} that a record may "
+                "have; is that what it sends between records? (socket_text_stream takes another delimiter)"
+            ) from error
 
     def _lost(self, error: OSError | None) -> None:
         """The connection is over: connect again later, or end."""
@@ -116,33 +133,60 @@ class _SocketReader(SourceReader):
                 "is a server listening there? (try: nc -lk PORT; max_retry allows connecting again)"
             ) from error
 
+    @override
     def stop(self) -> None:
         """End at the lines that have arrived."""
         self._ended = True
 
+    @override
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
 
-class _Delimited:
-    """Bytes in pieces -> texts between delimiters; a delimiter or a character may span pieces."""
+class Delimited:
+    """Bytes in pieces -> texts between delimiters; a delimiter or a character may span pieces.
 
-    def __init__(self, delimiter: str) -> None:
+    What has no delimiter yet is kept in pieces: adding each to those before would take time that grows with the
+    square of their number. ``limit`` is how many bytes may wait for a delimiter.
+    """
+
+    def __init__(self, delimiter: str, limit: int) -> None:
         self._delimiter = delimiter
         self._mark = delimiter.encode()
-        self._rest = b""
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
 
     def add(self, data: bytes) -> list[str]:
-        """The texts that ``data`` completes."""
-        complete, mark, self._rest = (self._rest + data).rpartition(self._mark)
-        if not mark:
+        """The texts that ``data`` completes; raises ValueError when none was completed for too long."""
+        if self._mark not in self._seam() + data:
+            self._keep(data)
             return []
+        complete, _, rest = b"".join([*self._pieces, data]).rpartition(self._mark)
+        self._pieces, self._size = [], 0
+        self._keep(rest)
         return self._without_returns(complete.decode("utf-8", "replace").split(self._delimiter))
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
+        if self._size > self._limit:
+            raise ValueError(f"{self._size} bytes without the delimiter {self._delimiter!r}")
+
+    def _seam(self) -> bytes:
+        """The end of what is kept in which a delimiter may begin."""
+        missing = len(self._mark) - 1
+        seam = b""
+        for piece in reversed(self._pieces):
+            if len(seam) >= missing:
+                break
+            seam = piece[-missing:] + seam
+        return seam[-missing:] if missing else b""
 
     def rest(self) -> list[str]:
         """What came after the last delimiter, if anything did."""
-        rest, self._rest = self._rest, b""
+        rest, self._pieces, self._size = b"".join(self._pieces), [], 0
         return self._without_returns([rest.decode("utf-8", "replace")]) if rest else []
 
     def _without_returns(self, texts: list[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 A `Column` makes an array of many values at once. Columns nest as types do: the elements of all lists of a column are
 one column again, so there is no work per record in Arrow, however deep the type is. A value that does not fit raises
-TypeMismatchError with its place; only then values are looked at one by one.
+TypeMismatchError with its position; only then values are looked at one by one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from firesteel.common._override import override
+from firesteel.common._type_conversion import fields_of
 from firesteel.common.errors import TypeMismatchError
-from firesteel.common.type_conversion import fields_of
 from firesteel.common.types import Row
 
 Values = Sequence[Any]
@@ -52,6 +53,7 @@ class Plain(Column):
     accepts: tuple[type, ...] = (object,)
     prepare: Callable[[Any], Any] | None = None
 
+    @override
     def array(self, values: Values) -> pa.Array:
         """Built by Arrow in one call."""
         try:
@@ -85,6 +87,7 @@ class Lists(Column):
     expected: str
     element: Column
 
+    @override
     def array(self, values: Values) -> pa.Array:
         """The elements of all lists in one array, and where each list begins."""
         lists = [() if value is None else value for value in values]
@@ -94,7 +97,7 @@ class Lists(Column):
         try:
             elements = _child(self.element, list(chain.from_iterable(lists)), required)
         except TypeMismatchError as error:
-            record, position = _place(offsets, error.index)
+            record, position = _position(offsets, error.index)
             raise error.at(f"element {position}", record) from None
         make = pa.LargeListArray if pa.types.is_large_list(self.kind) else pa.ListArray
         starts = pa.array(offsets, pa.int64() if make is pa.LargeListArray else pa.int32())
@@ -110,6 +113,7 @@ class Maps(Column):
     key: Column
     item: Column
 
+    @override
     def array(self, values: Values) -> pa.Array:
         """Keys and values in one array each, and where each dict begins."""
         dicts = [{} if value is None else value for value in values]
@@ -120,12 +124,12 @@ class Maps(Column):
         try:
             key_array = _child(self.key, keys, True)
         except TypeMismatchError as error:
-            raise error.at("key", _place(offsets, error.index)[0]) from None
+            raise error.at("key", _position(offsets, error.index)[0]) from None
         try:
             item_array = _child(self.item, items, not self.kind.item_field.nullable)
         except TypeMismatchError as error:
             step = f"value of key {keys[error.index or 0]!r}"
-            raise error.at(step, _place(offsets, error.index)[0]) from None
+            raise error.at(step, _position(offsets, error.index)[0]) from None
         starts = pa.array(offsets, pa.int32())
         return pa.MapArray.from_arrays(starts, key_array, item_array, type=self.kind, mask=_mask(values))
 
@@ -138,12 +142,13 @@ class Structs(Column):
     expected: str
     fields: tuple[Column, ...]
 
+    @override
     def array(self, values: Values) -> pa.Array:
         """An array for each field."""
         mask = _mask(values)
         if mask is None:
             return pa.StructArray.from_arrays(self.field_arrays(values), fields=list(self.kind))
-        # Where there is no row its fields have a value all the same, because some may not be None.
+        # Where there is no row its fields have a value nevertheless, because some may not be None.
         first = next((index for index, value in enumerate(values) if value is not None), None)
         if first is None:
             arrays = [_anything(field.type, len(values)) for field in self.kind]
@@ -230,7 +235,7 @@ def _offsets(groups: Sequence[Any]) -> list[int]:
     return [0, *accumulate(map(len, groups))]
 
 
-def _place(offsets: list[int], index: int | None) -> tuple[int, int]:
+def _position(offsets: list[int], index: int | None) -> tuple[int, int]:
     """Which group the element with a number is in, and where in it."""
     position = index or 0
     group = bisect_right(offsets, position) - 1

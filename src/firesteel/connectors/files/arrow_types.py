@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
 import pyarrow as pa
 
+from firesteel.common._data_types import RowType
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import Instant
 from firesteel.common.typeinfo import (
@@ -31,6 +32,10 @@ from firesteel.common.typeinfo import (
     TypeInformation,
 )
 from firesteel.connectors.files.arrow_columns import Column, Lists, Maps, Plain, Structs
+from firesteel.connectors.files.class_columns import columns_of_class
+from firesteel.connectors.files.data_type_columns import column_of
+from firesteel.connectors.files.timestamps import micros, moment, without_zone
+from firesteel.formats.record_classes import is_record_class
 
 #: What a decimal without declared digits has: Flink's precision and scale for it.
 DECIMAL = pa.decimal128(38, 18)
@@ -38,7 +43,7 @@ WHOLE_DECIMAL = pa.decimal128(38, 0)
 
 
 def columns_of(row_type: Any, local_zone: bool) -> Structs:
-    """The columns of a file for rows of a type: type information of rows or tuples, or an Arrow schema.
+    """The columns of a file for rows of a type: of rows or tuples, of the Table API, a class, or an Arrow schema.
 
     ``local_zone``: timestamps without a zone are times of the machine's zone, and the file says which moments they
     are. Otherwise they are written as the clock shows them, without a zone.
@@ -47,10 +52,14 @@ def columns_of(row_type: Any, local_zone: bool) -> Structs:
         columns = _of_arrow(pa.struct(list(row_type)))
     elif isinstance(row_type, RowTypeInfo | TupleTypeInfo):
         columns = _Translation(local_zone).column(row_type)
+    elif isinstance(row_type, RowType):
+        columns = column_of(row_type, local_zone)
+    elif is_record_class(row_type):
+        columns = columns_of_class(row_type)
     else:
         raise ProgramError(
-            f"the row type of a file must be Types.ROW_NAMED(names, types) or a pyarrow.Schema, got {row_type!r} "
-            f"({type(row_type).__name__}); the row types of the Table API are not part of this version"
+            "the row type of a file must be Types.ROW_NAMED(names, types), DataTypes.ROW(fields), a dataclass, NamedTuple or "
+            f"TypedDict, or a pyarrow.Schema, got {row_type!r} ({type(row_type).__name__})"
         )
     assert isinstance(columns, Structs)
     _check_names([field.name for field in columns.kind])
@@ -87,25 +96,13 @@ def _char(value: str) -> str:
     return value
 
 
-def _micros(value: Instant) -> int:
-    return value.seconds * 10**6 + value.nanos // 1000
-
-
-def _without_zone(value: datetime) -> datetime:
-    return value if value.tzinfo is None else value.replace(tzinfo=None)
-
-
-def _moment(value: datetime) -> datetime:
-    return value.astimezone(UTC)
-
-
 _SPECIAL = {
     BasicType.CHAR: Plain(pa.string(), "Char", (str,), _char),
     BasicType.BIG_INT: Plain(WHOLE_DECIMAL, "BigInteger of at most 38 digits", (Integral,)),
     BasicType.BIG_DEC: Plain(
         DECIMAL, "BigDecimal with at most 20 digits before and 18 behind the point", (Decimal, Integral)
     ),
-    BasicType.INSTANT: Plain(pa.timestamp("us", "UTC"), "Instant", (Instant,), _micros),
+    BasicType.INSTANT: Plain(pa.timestamp("us", "UTC"), "Instant", (Instant,), micros),
 }
 _BYTES = (bytes, bytearray, memoryview)
 _ELEMENTS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo, PrimitiveArrayTypeInfo)
@@ -174,8 +171,8 @@ class _Translation:
 
     def _timestamp(self, unit: str, expected: str) -> Plain:
         if self.local_zone:
-            return Plain(pa.timestamp(unit, "UTC"), expected, (datetime,), _moment)
-        return Plain(pa.timestamp(unit), expected, (datetime,), _without_zone)
+            return Plain(pa.timestamp(unit, "UTC"), expected, (datetime,), moment)
+        return Plain(pa.timestamp(unit), expected, (datetime,), without_zone)
 
 
 def _basic(kind: BasicType) -> Plain:

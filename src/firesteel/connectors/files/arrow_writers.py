@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import orc, parquet
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError, TypeMismatchError, short_repr
 from firesteel.common.serialization import BulkWriter, RowDataBulkWriterFactory
 from firesteel.connectors.files.arrow_columns import Structs
@@ -17,7 +18,7 @@ from firesteel.connectors.files.arrow_types import columns_of
 
 PARQUET_COMPRESSIONS = ("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed")
 ORC_COMPRESSIONS = ("zlib", "zstd", "snappy", "lz4", "uncompressed")
-#: The ORC library allocates so many bytes at a time, and a compressed block must be some of these.
+#: The ORC library allocates this many bytes at a time, and a compressed block must be some of these.
 ORC_BLOCK = 64 << 10
 
 
@@ -108,10 +109,12 @@ class ParquetWriterFactory(ArrowWriterFactory):
         self._settings = settings or ParquetSettings()
         super().__init__(row_type, local_zone)
 
+    @override
     def create(self, stream: BinaryIO) -> BulkWriter:
         """A writer of one file."""
         return ParquetFileWriter(ArrowBatches(self._columns()), stream, self._settings)
 
+    @override
     def _write_empty(self, schema: pa.Schema, stream: BinaryIO) -> None:
         _open_parquet(schema, stream, self._settings).close()
 
@@ -136,18 +139,20 @@ class ParquetFileWriter(BulkWriter):
         self._group: list[pa.RecordBatch] = []
         self._bytes = 0
 
+    @override
     def add_element(self, element: Any) -> None:
-        """Take a record."""
         self.add_elements([element])
 
+    @override
     def add_elements(self, elements: list[Any]) -> None:
-        """Take records as one batch."""
+        """Add records as one batch."""
         batch = self._batches.batch(elements)
         self._group.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= self._row_group_bytes:
             self.flush()
 
+    @override
     def flush(self) -> None:
         """Write what is there as a row group."""
         if self._group:
@@ -155,6 +160,7 @@ class ParquetFileWriter(BulkWriter):
             self._writer.write_table(group, row_group_size=group.num_rows)
         self._group, self._bytes = [], 0
 
+    @override
     def finish(self) -> None:
         """Write the last row group and the file's footer."""
         self.flush()
@@ -193,6 +199,7 @@ class OrcWriterFactory(ArrowWriterFactory):
         self._settings = settings or OrcSettings()
         super().__init__(row_type, local_zone=False)
 
+    @override
     def _check_field(self, field: pa.Field) -> None:
         if _has_row_in_row(field.type):
             # Arrow 26 reads a row behind one that is None as if its fields were empty or 0, so nothing could be trusted.
@@ -202,10 +209,12 @@ class OrcWriterFactory(ArrowWriterFactory):
             )
         super()._check_field(field)
 
+    @override
     def create(self, stream: BinaryIO) -> BulkWriter:
         """A writer of one file."""
         return OrcFileWriter(ArrowBatches(self._columns()), stream, self._settings)
 
+    @override
     def _write_empty(self, schema: pa.Schema, stream: BinaryIO) -> None:
         writer = _open_orc(stream, self._settings)
         writer.write(schema.empty_table())
@@ -229,17 +238,20 @@ class OrcFileWriter(BulkWriter):
         self._batches = batches
         self._writer = _open_orc(stream, settings)
 
+    @override
     def add_element(self, element: Any) -> None:
-        """Take a record."""
         self.add_elements([element])
 
+    @override
     def add_elements(self, elements: list[Any]) -> None:
-        """Take records as one batch."""
+        """Add records as one batch."""
         self._writer.write(pa.Table.from_batches([self._batches.batch(elements)]))
 
+    @override
     def flush(self) -> None:
         """Nothing: the format's own buffer holds a stripe, and is written when it is full."""
 
+    @override
     def finish(self) -> None:
         """Write the last stripe and the file's footer."""
         self._writer.close()

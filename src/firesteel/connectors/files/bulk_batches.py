@@ -1,9 +1,10 @@
-"""Hands the records of a file to its bulk writer in batches, if the writer takes batches."""
+"""Hands the records of a file to its bulk writer in batches, if the writer accepts batches."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.serialization import BulkWriter
 
 #: How many records are kept back at most: enough for work per batch to be little work per record.
@@ -27,17 +28,19 @@ class _InBatches(BulkWriter):
         self._writer = writer
         self._batch: list[Any] = []
 
+    @override
     def add_element(self, element: Any) -> None:
-        """Keep a record."""
         self._batch.append(element)
         if len(self._batch) >= BATCH_RECORDS:
             self._hand_over()
 
+    @override
     def flush(self) -> None:
         """Hand over everything, and write it."""
         self._hand_over()
         self._writer.flush()
 
+    @override
     def finish(self) -> None:
         """Hand over everything, and end the file."""
         self._hand_over()

@@ -1,64 +1,93 @@
-"""How records are read from files. A format gives the records of a split in blocks, each with a place to resume at."""
+"""How records are read from files. A format gives the records of a split in blocks, each with a position to resume at."""
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import lzma
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from abc import ABC
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from io import TextIOWrapper
+from itertools import islice
+from typing import IO, Any, BinaryIO, Generic
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
 from firesteel.common.errors import ProgramError
 from firesteel.common.typeinfo import TypeInformation, Types
+from firesteel.connectors.files import line_blocks as lines
+from firesteel.connectors.files.opening import open_decompressed
 from firesteel.connectors.files.splits import FileSplit
 
-#: How much is read, decoded and divided into lines at once: about a millisecond of work.
-BLOCK_BYTES = 1 << 18
+T = TypeVar("T", covariant=True, default=Any)
 
-_COMPRESSED: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+#: How many records of a format of one's own are read at once.
+BLOCK_RECORDS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some records. Whoever has the first n of them resumes ``skip + n`` records behind ``offset``."""
+    """Some records. Whoever has the first n of them resumes ``skip + n`` records behind ``offset``.
+
+    ``passed``: so many records behind the position at which reading resumed were passed over before these, and since the
+    block before; for formats that can do so without reading them.
+    """
 
     values: list[Any]
     offset: int
     skip: int = 0
+    passed: int = 0
 
 
-class StreamFormat(ABC):
-    """How a file is read record by record."""
+class FileFormat(ABC, Generic[T]):
+    """How files are read: the base of `StreamFormat` and `BulkFormat`.
 
-    @abstractmethod
+    The simplest one has `read_records`. One that can do more has `blocks` and `is_splittable`: it can begin in the middle of a
+    file, and go on at a position instead of counting records. Formats are pickled.
+    """
+
+    #: A promise: no record is kept, changed or given twice, or none can change. So nobody has to copy them.
+    gives_away: bool = False
+
     def is_splittable(self, path: str) -> bool:
         """Whether a file can be read from the middle."""
+        return False
 
-    @abstractmethod
+    def read_records(self, file: BinaryIO) -> Iterable[T]:
+        """The records of a whole file, which is decompressed if its name says that it is compressed."""
+        raise NotImplementedError(f"{type(self).__name__} must have a method read_records or blocks")
+
     def blocks(self, split: FileSplit) -> Generator[Block, None, None]:
         """The records of a split, from its ``offset`` on when it has one; closing the generator closes the file."""
+        with open_decompressed(split.path) as file:
+            records, count = iter(self.read_records(file)), 0
+            while values := list(islice(records, BLOCK_RECORDS)):
+                size = len(values)
+                yield Block(values, 0, count)
+                count += size
 
     def get_produced_type(self) -> TypeInformation | None:
         """The declared type of the records."""
         return None
 
+
+class StreamFormat(FileFormat[T]):
+    """How a file is read record by record; see `FileFormat`."""
+
     @staticmethod
-    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        r"""Lines of text without their ends (``\n`` or ``\r\n``); .gz, .bz2 and .xz are decompressed."""
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat[str]:
+        r"""Lines of text without their ends (``\n`` or ``\r\n``); .gz, .bz2, .xz and .zst are decompressed."""
         return TextLineFormat(charset_name)
 
 
-class TextLineFormat(StreamFormat):
+class BulkFormat(FileFormat[T]):
+    """How a file is read many records at a time; see `FileFormat`."""
+
+
+class TextLineFormat(StreamFormat[str]):
     """Lines of text. Bytes that are no text in ``charset`` become U+FFFD."""
+
+    gives_away = True
 
     def __init__(self, charset: str = "UTF-8") -> None:
         try:
@@ -69,59 +98,42 @@ class TextLineFormat(StreamFormat):
             ) from error
         self._is_wide = "\n".encode(self.charset) != b"\n"
 
+    @override
     def is_splittable(self, path: str) -> bool:
         """Where line ends can be found in the bytes."""
-        return not self._is_wide and Path(path).suffix not in _COMPRESSED
+        return not self._is_wide and lines.is_cuttable(path)
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """Texts."""
         return Types.STRING()
 
+    @override
     def blocks(self, split: FileSplit) -> Generator[Block, None, None]:
         """Lines, a block of the file at a time."""
-        opener = _COMPRESSED.get(Path(split.path).suffix, open)
         if split.end < math.inf:
-            with opener(split.path, "rb") as file:
-                yield from self._byte_blocks(file, split)
+            for position, block in lines.line_blocks(split):
+                yield Block(_lines_of(block.decode(self.charset, "replace")), position)
         else:
             # newline="\n" keeps "\r" as it is; _lines_of sees to it.
-            with opener(split.path, "rt", encoding=self.charset, errors="replace", newline="\n") as file:
-                yield from _text_blocks(file)
-
-    def _byte_blocks(self, file: IO[bytes], split: FileSplit) -> Iterator[Block]:
-        """A line belongs to the split in which its first byte lies, wherever that ends: nobody has to look first."""
-        position = _first_line(file, split)
-        while position < split.end:
-            block = _whole_lines(file, int(min(BLOCK_BYTES, split.end - position)))
-            if not block:
-                return
-            yield Block(_lines_of(block.decode(self.charset, "replace")), position)
-            position += len(block)
-
-
-def _first_line(file: IO[bytes], split: FileSplit) -> int:
-    """Go to the first line of a split, or to where reading resumes; the position there."""
-    if split.offset is not None:
-        file.seek(split.offset)
-        return split.offset
-    if split.start == 0:
-        return 0
-    # From one byte earlier: if that is a line end, the first line begins exactly at the start.
-    file.seek(split.start - 1)
-    return split.start - 1 + len(file.readline())
+            with (
+                open_decompressed(split.path) as file,
+                TextIOWrapper(file, encoding=self.charset, errors="replace", newline="\n") as text,
+            ):
+                yield from _text_blocks(text)
 
 
 def _text_blocks(file: IO[str]) -> Iterator[Block]:
     """Without positions: reading resumes by counting lines from the beginning."""
     count = 0
-    while text := _whole_lines(file, BLOCK_BYTES):
-        lines = _lines_of(text)
-        yield Block(lines, 0, count)
-        count += len(lines)
+    while text := _whole_lines(file, lines.BLOCK_BYTES):
+        found = _lines_of(text)
+        size = len(found)  # before others have the list
+        yield Block(found, 0, count)
+        count += size
 
 
 def _whole_lines(file: IO[Any], size: int) -> Any:
-    """About so much of a file, completed to the end of its last line."""
+    """About ``size`` of a file, completed to the end of its last line."""
     block = file.read(size)
     if block and block[-1:] not in ("\n", b"\n"):
         block += file.readline()
@@ -129,7 +141,7 @@ def _whole_lines(file: IO[Any], size: int) -> Any:
 
 
 def _lines_of(text: str) -> list[str]:
-    lines = text.replace("\r\n", "\n").split("\n")
-    if not lines[-1]:
-        lines.pop()  # what follows the last line end is no line
-    return lines
+    found = text.replace("\r\n", "\n").split("\n")
+    if not found[-1]:
+        found.pop()  # what follows the last line end is no line
+    return found

@@ -1,23 +1,38 @@
-"""The life of a part file: in progress, pending, finished.
+"""The life of a part file: in progress, closed, finished.
 
-    .part-0-3.inprogress.<id>  ->  .part-0-3.pending.<id>  ->  part-0-3
+    .part-5d1e...-0-3.inprogress.<writer>  ->  part-5d1e...-0-3
 
-A file in progress is appended to. When it is rolled it becomes pending: complete, but hidden. It is finished, by
-renaming, when a checkpoint that knows it is complete. After a failure a file goes on at the length that it had at
-the checkpoint. A task of the failed attempt may still be alive and write; it has a lock on the file then, and the
-new attempt goes on with a copy. Files of bulk formats are never in progress at a checkpoint; after a failure nobody
-goes on with them.
+A file in progress is appended to. When it is rolled it is closed, and stays hidden. It is finished, by renaming, when
+a checkpoint that knows it is complete. After a failure a file is resumed at the length that it had at the checkpoint. A
+task of the failed attempt may still be alive and write; it has a lock on the file then, and the new attempt
+resumes a copy. Files of bulk formats, and files in object stores, are never in progress at a checkpoint; after a failure
+nobody resumes them. Files that are to be compacted wait, closed, for as many checkpoints as it takes; then one file
+with all that was in them is finished instead, and they are removed.
+
+Who refers to a file relies on it: before a checkpoint has a file, its bytes up to the length in the checkpoint, its
+name and the folders above it are on disk; before a checkpoint forgets a file, its final name is. So what cannot be
+found was lost by somebody else, and that is an error, unless it can be `proved <finished_parts>` that it was finished.
+
+Earlier versions renamed a file when it was rolled, to ``.part-0-3.pending.<writer>``, and finished it by a hard link. Their
+checkpoints can still be resumed from.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import fcntl
 import io
+import itertools
 import logging
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
+
+from firesteel.common._override import override
+from firesteel.connectors.files.file_system import FileStatus, FileSystem, OpenFile, make_folders
+from firesteel.connectors.files.finished_parts import FOLDER, FinishedParts, was_finished
 
 _BUFFER_BYTES = 1 << 16
 
@@ -34,12 +49,12 @@ class PartName:
 
     @property
     def in_progress(self) -> str:
-        """While it is written."""
+        """Until it is finished."""
         return os.path.join(self.folder, f".{self.name}.inprogress.{self.writer}")
 
     @property
     def pending(self) -> str:
-        """While it waits for a checkpoint."""
+        """While it waited for a checkpoint of an earlier version."""
         return os.path.join(self.folder, f".{self.name}.pending.{self.writer}")
 
     @property
@@ -67,39 +82,67 @@ class InProgressPart:
     updated: int
 
 
-class PartStream(io.BufferedIOBase):
-    """Appends to a locked file and knows its length."""
+@dataclass(frozen=True, slots=True)
+class GatheredPart:
+    """A closed part file that waits to be compacted, at a checkpoint; the ``waited``-th since it was closed."""
 
-    def __init__(self, descriptor: int, size: int = 0) -> None:
-        self._descriptor = descriptor
+    part: PendingPart
+    waited: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedPart:
+    """A part file made of others, which waits for its checkpoint; a committable of the file sink."""
+
+    part: PendingPart
+    inputs: tuple[PartName, ...]
+
+
+def new_writer() -> str:
+    """A name that no other writer has."""
+    return uuid.uuid4().hex[:16]
+
+
+# Writing ----------------------------------------------------------------------------------------------
+
+
+class PartStream(io.BufferedIOBase):
+    """Appends to a locked file and knows its length. ``new_name``: the file's name may not be on disk yet."""
+
+    def __init__(self, files: FileSystem, path: str, file: OpenFile, size: int, new_name: bool) -> None:
+        self._files = files
+        self._path = path
+        self._file: OpenFile | None = file
+        self._new_name = new_name
         self._pieces: list[bytes] = []
         self._buffered = 0
         self._is_finished = False
         self.size = size
 
     @classmethod
-    def create(cls, path: str) -> PartStream:
+    def create(cls, files: FileSystem, path: str) -> PartStream:
         """Begin a file that must not exist."""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(descriptor)
+        make_folders(files, os.path.dirname(path))
+        file = files.create(path)
+        file.lock()
+        return cls(files, path, file, 0, new_name=True)
 
+    @override
     def writable(self) -> bool:
-        """Yes."""
         return True
 
+    @override
     def tell(self) -> int:
-        """The length so far."""
         return self.size
 
+    @override
     def write(self, data: bytes) -> int:  # type: ignore[override]
         """Append.
 
         Nothing happens once the file is abandoned: what encodes records may end its format when it is collected,
         as objects for compressed files do, long after anybody wants it.
         """
-        if self._descriptor < 0:
+        if self._file is None:
             self._refuse_late_write()
             return len(data)
         piece = data if type(data) is bytes else bytes(data)
@@ -111,17 +154,23 @@ class PartStream(io.BufferedIOBase):
             self.flush()
         return length
 
+    @override
     def flush(self) -> None:
         """Hand everything to the operating system."""
         data = memoryview(b"".join(self._pieces))
         self._pieces, self._buffered = [], 0
         while data:
-            data = data[os.write(self._descriptor, data) :]
+            assert self._file is not None
+            data = data[self._file.append(data) :]
 
     def persist(self) -> None:
-        """Make sure that what was written survives."""
+        """Make sure that what was written survives, and the name by which it will be looked for."""
         self.flush()
-        os.fsync(self._descriptor)
+        assert self._file is not None
+        self._file.sync()
+        if self._new_name:
+            self._files.sync_folder(os.path.dirname(self._path))
+            self._new_name = False
 
     def finish(self) -> None:
         """Persist and close."""
@@ -138,62 +187,76 @@ class PartStream(io.BufferedIOBase):
 
     def abandon(self) -> None:
         """Close without caring for what was not handed over."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
             self._pieces, self._buffered = [], 0
 
+    @override
     def close(self) -> None:
         """Nothing: whoever writes records does not decide about the file."""
 
 
-def resume(part: InProgressPart) -> tuple[PartName, PartStream] | None:
-    """Go on with a file at its length at the checkpoint; None when it was finished since, with all it had."""
+def roll(name: PartName, stream: PartStream) -> PendingPart:
+    """Close a file; from now on it can be finished."""
+    stream.finish()
+    return PendingPart(name, stream.size)
+
+
+# Resuming ---------------------------------------------------------------------------------------------
+
+
+def resume(files: FileSystem, part: InProgressPart) -> tuple[PartName, PartStream] | None:
+    """Resume a file at its length at the checkpoint; None when it was finished since, with all it had."""
     name = part.name
+    hidden = _hidden(files, name)
+    if hidden is None:
+        _check_that_it_was_finished(files, part)
+        # The job goes back to a time before it was finished: its records have been seen and stay so.
+        _log.warning("%s was finished after the checkpoint; its records will be written again", name.finished)
+        return None
+    path, _ = hidden
+    file = files.open(path)
     try:
-        if not os.path.exists(name.in_progress):
-            os.rename(name.pending, name.in_progress)  # it was rolled after the checkpoint
-        descriptor = os.open(name.in_progress, os.O_RDWR | os.O_APPEND)
-    except FileNotFoundError as error:
-        if os.path.exists(name.finished):
-            # The job goes back to a time before it was finished: its records have been seen and stay so.
-            _log.warning(
-                "%s was finished after the checkpoint; its records will be written again", name.finished
-            )
-            return None
+        if not file.lock():
+            return _copy(files, file, part)
+        _check_length(file, part)
+        file.truncate(part.size)
+        if path != name.in_progress:
+            files.rename(path, name.in_progress)
+    except BaseException:
+        file.close()
+        raise
+    return name, PartStream(files, name.in_progress, file, part.size, new_name=path != name.in_progress)
+
+
+def _check_that_it_was_finished(files: FileSystem, part: InProgressPart) -> None:
+    finished = files.status_of(part.name.finished)
+    if (finished is None or finished.size < part.size) and not was_finished(files, part.name.finished):
         raise FileNotFoundError(
             errno.ENOENT,
-            f"the checkpoint has {part.size} bytes in a part file that is neither there in progress nor pending nor "
-            "finished; they are lost. Start from another checkpoint, or put the file back",
-            name.in_progress,
-        ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _copy(descriptor, part)
-    _check_length(descriptor, part)
-    os.truncate(descriptor, part.size)
-    return name, PartStream(descriptor, part.size)
+            f"the checkpoint has {part.size} bytes in a part file that is neither there in progress nor finished; they "
+            f"are lost. Start from another checkpoint, or put the file back{_or_confirm([part.name])}",
+            part.name.in_progress,
+        )
 
 
-def _copy(descriptor: int, part: InProgressPart) -> tuple[PartName, PartStream]:
+def _copy(files: FileSystem, file: OpenFile, part: InProgressPart) -> tuple[PartName, PartStream]:
     """A new file with the beginning of one that somebody else still writes."""
-    try:
-        _check_length(descriptor, part)
-        name = PartName(part.name.folder, part.name.name, new_writer())
-        stream = PartStream.create(name.in_progress)
-        position = 0
-        while position < part.size:
-            piece = os.pread(descriptor, min(1 << 20, part.size - position), position)
-            stream.write(piece)
-            position += len(piece)
-        return name, stream
-    finally:
-        os.close(descriptor)
+    _check_length(file, part)
+    name = PartName(part.name.folder, part.name.name, new_writer())
+    stream = PartStream.create(files, name.in_progress)
+    position = 0
+    while position < part.size:
+        piece = file.read(min(1 << 20, part.size - position), position)
+        stream.write(piece)
+        position += len(piece)
+    file.close()
+    return name, stream
 
 
-def _check_length(descriptor: int, part: InProgressPart) -> None:
-    length = os.fstat(descriptor).st_size
+def _check_length(file: OpenFile, part: InProgressPart) -> None:
+    length = file.size()
     if length < part.size:
         raise OSError(
             errno.EIO,
@@ -202,40 +265,167 @@ def _check_length(descriptor: int, part: InProgressPart) -> None:
         )
 
 
-def roll(name: PartName, stream: PartStream) -> PendingPart:
-    """Close a file; from now on it can be finished."""
-    stream.finish()
-    os.rename(name.in_progress, name.pending)
-    return PendingPart(name, stream.size)
+def _hidden(files: FileSystem, name: PartName) -> tuple[str, FileStatus] | None:
+    """Where a file is that was not finished, and what is there."""
+    for path in (name.in_progress, name.pending):
+        hidden = files.status_of(path)
+        if hidden is not None:
+            return path, hidden
+    return None
 
 
-def finish(part: PendingPart) -> bool:
-    """Make a pending file seen; False when that had been done before."""
-    name = part.name
-    try:
-        os.link(name.pending, name.finished)  # unlike renaming, it never replaces a file
-    except FileNotFoundError:
-        if not os.path.exists(name.finished):
-            _log.warning("%s is gone; it seems that it was finished and taken away", name.finished)
+# Gathering --------------------------------------------------------------------------------------------
+
+
+def still_there(files: FileSystem, part: PendingPart) -> bool:
+    """Whether a file waits to be compacted; False when that was done since, and the result was finished."""
+    if _hidden(files, part.name) is not None:
+        return True
+    if not was_finished(files, part.name.finished):
+        raise _loss([(part, None)])
+    # The job goes back to a time before that: its records have been seen and stay so.
+    _log.warning("%s was compacted after the checkpoint; its records have been seen", part.name.finished)
+    return False
+
+
+def open_gathered(files: FileSystem, part: PendingPart) -> BinaryIO:
+    """A closed file, to read from it."""
+    hidden = _hidden(files, part.name)
+    if hidden is None:
+        raise _loss([(part, None)])
+    path, status = hidden
+    if status.size != part.size:
+        raise _changed(path, status, part)
+    return files.open_input(path)
+
+
+# Finishing --------------------------------------------------------------------------------------------
+
+
+Committable = PendingPart | CompactedPart
+
+
+def finish(
+    files: FileSystem, committables: Sequence[Committable], proofs: FinishedParts | None
+) -> list[bool]:
+    """Make closed files seen; for each, whether it had not been done before.
+
+    1. Look for every file, and refuse when one is missing without a proof that it was finished, or is not as it was.
+    2. Write down what will be finished (``proofs``; None when nobody can ever ask again).
+    3. Give the files their final names. By renaming, which is one step: a file is never seen twice, and file systems
+       without hard links can do it. It would replace a file, so names are unique, and step 1 has looked.
+       In an object store it is two steps, and who finds both files knows that the first was done.
+    4. See to it that the names survive, also those that were given by somebody who may have died before this.
+    5. Remove the files that others were made of. They were written down in step 2, too.
+    """
+    parts = [each.part if isinstance(each, CompactedPart) else each for each in committables]
+    inputs = {each.part.name: each.inputs for each in committables if isinstance(each, CompactedPart)}
+    waiting = _look_for(files, parts)
+    if proofs is not None and waiting:
+        proofs.add(known.finished for name in waiting for known in (name, *inputs.get(name, ())))
+    renamed = files.for_each(lambda item: _rename(files, item[1], item[0], proofs), list(waiting.items()))
+    done = {name for name, was_new in zip(waiting, renamed, strict=True) if was_new}
+    _sync_folders(files, parts)
+    files.for_each(
+        lambda name: _remove_hidden(files, name), list(itertools.chain.from_iterable(inputs.values()))
+    )
+    return [part.name in done for part in parts]
+
+
+def _sync_folders(files: FileSystem, parts: Sequence[PendingPart]) -> None:
+    if not files.resumes:
+        return
+    for folder in dict.fromkeys(part.name.folder for part in parts):
+        if files.status_of(folder) is not None:  # else somebody has removed it, with everything in it
+            files.sync_folder(folder)
+
+
+def _remove_hidden(files: FileSystem, name: PartName) -> None:
+    """Remove a file of which nobody knows any more, unless somebody has done so."""
+    hidden = _hidden(files, name)
+    if hidden is not None:
+        with contextlib.suppress(FileNotFoundError):
+            files.remove(hidden[0])
+
+
+def _look_for(files: FileSystem, parts: Sequence[PendingPart]) -> dict[PartName, str]:
+    """The files that are still hidden, and where. Looks at both names in the order in which a file has them."""
+    waiting, lost = {}, []
+    found = files.for_each(
+        lambda part: (_hidden(files, part.name), files.status_of(part.name.finished)), parts
+    )
+    for part, (hidden, finished) in zip(parts, found, strict=True):
+        if hidden is not None:
+            if _is_to_be_finished(files, part, *hidden, finished):
+                waiting[part.name] = hidden[0]
+        elif (finished is None or finished.size != part.size) and not was_finished(files, part.name.finished):
+            lost.append((part, finished))
+    if lost:
+        raise _loss(lost)
+    return waiting
+
+
+def _is_to_be_finished(
+    files: FileSystem, part: PendingPart, path: str, hidden: FileStatus, finished: FileStatus | None
+) -> bool:
+    """Check a hidden file. False when it is also there under its final name.
+
+    An earlier version did that first, and so do object stores.
+    """
+    if hidden == finished:
+        with contextlib.suppress(FileNotFoundError):
+            files.remove(path)
         return False
-    except FileExistsError:
-        if not os.path.samefile(name.pending, name.finished):
-            raise
-        os.unlink(name.pending)
-        return False
-    os.unlink(name.pending)
-    _sync_folder(name.folder)
+    if finished is not None:
+        raise FileExistsError(
+            errno.EEXIST,
+            "a part file cannot be finished, because another file has its name",
+            part.name.finished,
+        )
+    if hidden.size != part.size:
+        raise _changed(path, hidden, part)
     return True
 
 
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _changed(path: str, status: FileStatus, part: PendingPart) -> OSError:
+    return OSError(
+        errno.EIO,
+        f"the part file has {status.size} bytes, but had {part.size} at the checkpoint; somebody has changed it",
+        path,
+    )
+
+
+def _rename(files: FileSystem, path: str, name: PartName, proofs: FinishedParts | None) -> bool:
+    """False when another attempt, which is not dead yet, was faster."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        files.rename(path, name.finished)
+    except FileNotFoundError:
+        if files.status_of(name.finished) is None and not (proofs and proofs.proved_by_others(name.finished)):
+            raise
+        return False
+    return True
 
 
-def new_writer() -> str:
-    """A name that no other writer has."""
-    return uuid.uuid4().hex[:16]
+def _loss(lost: Sequence[tuple[PendingPart, FileStatus | None]]) -> FileNotFoundError:
+    """What is said of files that the checkpoint has and the file system has not."""
+    total = sum(part.size for part, _ in lost)
+    files = ", ".join(
+        f"{part.name.finished} ({part.size} bytes"
+        + ("" if status is None else f"; there is a file of that name with {status.size}")
+        + ")"
+        for part, status in lost
+    )
+    return FileNotFoundError(
+        errno.ENOENT,
+        f"{total} bytes of records are in the checkpoint, but neither under their hidden nor under their final names: "
+        f"{files}. Put the files back, or start from another checkpoint{_or_confirm([part.name for part, _ in lost])}",
+        lost[0][0].name.in_progress,
+    )
+
+
+def _or_confirm(names: Sequence[PartName]) -> str:
+    """The remedy for those who know better."""
+    return (
+        ". If you know that somebody has read and taken away what is missing, say so with an empty file for each: "
+        + ", ".join(os.path.join(name.folder, FOLDER, f".{name.name}") for name in names)
+    )

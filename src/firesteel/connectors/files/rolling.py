@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 
 
@@ -76,14 +77,17 @@ class DefaultRollingPolicy(RollingPolicy):
             if getattr(self, name) <= 0:
                 raise ProgramError(f"{name} of a rolling policy must be above 0, got {getattr(self, name)}")
 
+    @override
     def should_roll_on_checkpoint(self, part: PartFileInfo) -> bool:
         """When it is too large."""
         return part.size > self.part_size
 
+    @override
     def should_roll_on_event(self, part: PartFileInfo, element: Any) -> bool:
         """When it is too large."""
         return part.size > self.part_size
 
+    @override
     def should_roll_on_processing_time(self, part: PartFileInfo, current_time: int) -> bool:
         """When it is too old or was idle for too long."""
         is_old = current_time - part.created >= self.rollover_interval
@@ -94,22 +98,24 @@ class DefaultRollingPolicy(RollingPolicy):
 class OnCheckpointRollingPolicy(RollingPolicy):
     """At checkpoints only; bulk formats allow nothing else."""
 
+    @override
     def should_roll_on_checkpoint(self, part: PartFileInfo) -> bool:
-        """Always."""
         return True
 
+    @override
     def should_roll_on_event(self, part: PartFileInfo, element: Any) -> bool:
-        """Never."""
         return False
 
+    @override
     def should_roll_on_processing_time(self, part: PartFileInfo, current_time: int) -> bool:
-        """Never."""
         return False
 
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How part files are named: ``<prefix>-<subtask>-<number><suffix>``.
+    """How part files are named: ``<prefix>-<unique>-<subtask>-<number><suffix>``.
+
+    What is unique is new for every subtask of every attempt of every job: any number of sinks can share a directory.
 
     >>> OutputFileConfig("out", ".txt").get_part_suffix()
     '.txt'

@@ -17,8 +17,8 @@ MAX_SPLIT_BYTES = 16 << 20
 class FileSplit:
     """The records of a file whose first byte lies in ``start`` <= position < ``end``.
 
-    Reading goes on ``skip`` records behind ``offset``, where a record begins; None: it has not begun. Whole files,
-    which cannot be cut, end at infinity.
+    Reading resumes ``skip`` records behind ``offset``, where a record begins; None: it has not begun. What ``offset`` counts
+    is up to the format: bytes, or groups of records. Whole files, which cannot be cut, end at infinity.
     """
 
     path: str

@@ -1,4 +1,8 @@
-"""What all connectors share: the bases of sources and sinks, and what a sink promises about delivery."""
+"""What all connectors share: the bases of sources and sinks, and what a sink promises about delivery.
+
+Beyond PyFlink's, here is what a source or a sink written in Python is made of, with bases for clients that block, that use
+asyncio, that acknowledge, that take batches, and that have transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,55 @@ import enum
 from abc import ABC, abstractmethod
 from typing import Any
 
-from firesteel.contracts.sink import Sink
-from firesteel.contracts.source import Source
+from firesteel.connectors.acknowledging_source import AcknowledgingClient, AcknowledgingSource, Delivery
+from firesteel.connectors.async_source import AsyncSource
+from firesteel.connectors.backoff import Backoff
+from firesteel.connectors.batching_sink import BatchClient, BatchingSink, RetryError
+from firesteel.connectors.blocking_source import BlockingSource
+from firesteel.connectors.hand_over import Fetched
+from firesteel.connectors.staging_sink import StagedBatch, StagedClient, StagingSink
+from firesteel.contracts.sink import CommitRequest, Committer, Sink, SinkContext, SinkWriter, at_record
+from firesteel.contracts.source import (
+    Boundedness,
+    Polled,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
+__all__ = [
+    "AcknowledgingClient",
+    "AcknowledgingSource",
+    "AsyncSource",
+    "Backoff",
+    "BatchClient",
+    "BatchingSink",
+    "BlockingSource",
+    "Boundedness",
+    "CommitRequest",
+    "Committer",
+    "Delivery",
+    "DeliveryGuarantee",
+    "Fetched",
+    "Polled",
+    "RetryError",
+    "Sink",
+    "SinkContext",
+    "SinkWriter",
+    "Source",
+    "SourceReader",
+    "SourceReaderContext",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
+    "StagedBatch",
+    "StagedClient",
+    "StagingSink",
+    "StreamTransformer",
+    "SupportsPreprocessing",
+    "at_record",
+]
 
 
 class DeliveryGuarantee(enum.Enum):

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, Generic, Self
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
 from firesteel.common.errors import ProgramError
 from firesteel.common.serialization import BulkWriterFactory, Encoder
 from firesteel.common.time import Duration
-from firesteel.connectors.files.bucket_assigners import BucketAssigner
-from firesteel.connectors.files.formats import StreamFormat
-from firesteel.connectors.files.paths import local_path
+from firesteel.connectors.files.compactors import (
+    ConcatFileCompactor,
+    FileCompactor,
+    FileCompactStrategy,
+    IdenticalFileCompactor,
+    OutputStreamBasedFileCompactor,
+    RecordWiseFileCompactor,
+)
+from firesteel.connectors.files.formats import Block, BulkFormat, FileFormat, StreamFormat
+from firesteel.connectors.files.paths import place
 from firesteel.connectors.files.rolling import (
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from firesteel.connectors.files.sink import FileSink as _FileSink
-from firesteel.connectors.files.source import FileProcessingMode
-from firesteel.connectors.files.source import FileSource as _FileSource
+from firesteel.connectors.files.sink import BucketAssigner, PartFileSink
+from firesteel.connectors.files.source import FileProcessingMode, SplitFileSource
+from firesteel.connectors.files.splits import FileSplit
+from firesteel.datastream._user_functions import wrong_argument
 from firesteel.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
-from firesteel.datastream.not_yet import not_yet
-from firesteel.datastream.user_functions import wrong_argument
 
 __all__ = [
+    "Block",
     "BucketAssigner",
     "BulkFormat",
+    "ConcatFileCompactor",
     "DefaultRollingPolicy",
     "FileCompactStrategy",
     "FileCompactor",
@@ -36,13 +46,20 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
+    "FileSplit",
     "FileSplitAssignerProvider",
+    "IdenticalFileCompactor",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
+    "OutputStreamBasedFileCompactor",
+    "RecordWiseFileCompactor",
     "RollingPolicy",
     "StreamFormat",
     "StreamingFileSink",
 ]
+
+T = TypeVar("T", covariant=True, default=Any)
+E = TypeVar("E", default=Any)
 
 
 class FileEnumeratorProvider(enum.Enum):
@@ -73,37 +90,38 @@ class FileSplitAssignerProvider(enum.Enum):
         return FileSplitAssignerProvider.ON_REQUEST
 
 
-class BulkFormat:
-    """How batches of records are read from a file; there is none in this version."""
-
-
-class FileSource(_FileSource):
+class FileSource(SplitFileSource[T]):
     """Reads files, once or continuously."""
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: StreamFormat[E], *paths: str) -> FileSourceBuilder[E]:
         """Build a source of the records of files, directories or patterns."""
         if not isinstance(stream_format, StreamFormat):
-            remedy = "for example StreamFormat.text_line_format()"
+            remedy = (
+                "for example StreamFormat.text_line_format(); for a BulkFormat use for_bulk_file_format()"
+            )
             raise wrong_argument("for_record_stream_format()", "a StreamFormat", stream_format, remedy)
         return FileSourceBuilder(stream_format, *paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """Bulk formats come with a later version."""
-        raise not_yet("for_bulk_file_format()", "reading bulk formats such as Parquet is")
+    def for_bulk_file_format(bulk_format: BulkFormat[E], *paths: str) -> FileSourceBuilder[E]:
+        """Build a source of the records of files, directories or patterns, in a format such as Parquet."""
+        if not isinstance(bulk_format, BulkFormat):
+            remedy = "for example ParquetColumnarRowInputFormat(row_type); for a StreamFormat use for_record_stream_format()"
+            raise wrong_argument("for_bulk_file_format()", "a BulkFormat", bulk_format, remedy)
+        return FileSourceBuilder(bulk_format, *paths)
 
 
-class FileSourceBuilder:
+class FileSourceBuilder(Generic[E]):
     """Builds a `FileSource`."""
 
-    def __init__(self, stream_format: StreamFormat, *paths: str) -> None:
+    def __init__(self, stream_format: FileFormat[E], *paths: str) -> None:
         if not paths:
             raise ProgramError("a file source needs at least one path")
-        absolute = tuple(local_path(path, "file sources") for path in paths)
+        absolute = tuple(place(path, "file sources") for path in paths)
         self._source = FileSource(stream_format, absolute)
 
-    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder[E]:
         """Look for new files again and again; a file that was read is not read again when it changes."""
         seconds = discovery_interval.to_seconds()
         if seconds <= 0:
@@ -111,12 +129,12 @@ class FileSourceBuilder:
         self._source = replace(self._source, interval=seconds)
         return self
 
-    def process_static_file_set(self) -> FileSourceBuilder:
+    def process_static_file_set(self) -> FileSourceBuilder[E]:
         """Read the files that are there at the start, then end."""
         self._source = replace(self._source, interval=None)
         return self
 
-    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder[E]:
         """Choose whether files are cut."""
         if not isinstance(file_enumerator, FileEnumeratorProvider):
             raise wrong_argument("set_file_enumerator()", "a FileEnumeratorProvider", file_enumerator)
@@ -124,41 +142,18 @@ class FileSourceBuilder:
         self._source = replace(self._source, splits_files=splits_files)
         return self
 
-    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder[E]:
         """Choose who reads what; there is one way."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise wrong_argument("set_split_assigner()", "a FileSplitAssignerProvider", split_assigner)
         return self
 
-    def build(self) -> FileSource:
+    def build(self) -> FileSource[E]:
         """Return the source."""
         return self._source
 
 
 # Sinks ----------------------------------------------------------------------------------------------
-
-
-class FileCompactStrategy:
-    """When small files are made into larger ones; not in this version."""
-
-    @staticmethod
-    def builder() -> NoReturn:
-        """Compaction comes with a later version."""
-        raise not_yet("FileCompactStrategy", "compaction of files is")
-
-
-class FileCompactor:
-    """How small files are made into larger ones; not in this version."""
-
-    @staticmethod
-    def concat_file_compactor(file_delimiter: bytes | None = None) -> NoReturn:
-        """Compaction comes with a later version."""
-        raise not_yet("FileCompactor", "compaction of files is")
-
-    @staticmethod
-    def identical_file_compactor() -> NoReturn:
-        """Compaction comes with a later version."""
-        raise not_yet("FileCompactor", "compaction of files is")
 
 
 class _SinkBuilder:
@@ -196,17 +191,33 @@ class _SinkBuilder:
         return self
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-        """Compaction comes with a later version."""
-        raise not_yet("enable_compact()", "compaction of files is")
+        """Make larger files of small ones before they are seen; their names begin with ``compacted-``."""
+        if not isinstance(strategy, FileCompactStrategy):
+            remedy = "for example FileCompactStrategy.builder().enable_compaction_on_checkpoint(5).build()"
+            raise wrong_argument("enable_compact()", "a FileCompactStrategy", strategy, remedy)
+        if not isinstance(compactor, FileCompactor):
+            remedy = "for example FileCompactor.concat_file_compactor()"
+            raise wrong_argument("enable_compact()", "a FileCompactor", compactor, remedy)
+        if isinstance(compactor, ConcatFileCompactor) and not getattr(
+            self._sink.encoder, "concatenates", True
+        ):
+            raise ProgramError(
+                f"files of {type(self._sink.encoder).__name__} cannot be put one behind the other: nothing could read the "
+                "result; give enable_compact() a RecordWiseFileCompactor, which reads their records and writes them again"
+            )
+        self._sink = replace(self._sink, compaction=strategy, compactor=compactor)
+        return self
 
     def disable_compact(self) -> Self:
-        """Leave files as they are."""
+        """Leave files as they are; those that wait to be compacted since an earlier run are finished as they are."""
+        self._sink = replace(self._sink, compaction=None, compactor=None)
         return self
 
 
 class _BulkSinkBuilder(_SinkBuilder):
     """Builds a file sink for a bulk format, whose files are closed at checkpoints only."""
 
+    @override
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """Choose when a part file is closed: at checkpoints, and at other times if the policy wants it, too."""
         if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
@@ -221,7 +232,7 @@ class _BulkSinkBuilder(_SinkBuilder):
 
 
 @dataclass(frozen=True)
-class FileSink(_FileSink, SupportsPreprocessing):
+class FileSink(PartFileSink, SupportsPreprocessing):
     """Writes files exactly once; at the end of the input all are finished."""
 
     BaseBuilder = _SinkBuilder
@@ -252,13 +263,14 @@ class FileSink(_FileSink, SupportsPreprocessing):
         """Write records many at a time below a path, for example with ``ParquetBulkWriters``."""
         return FileSink.BulkFormatBuilder(_bulk_sink(FileSink, base_path, writer_factory))
 
+    @override
     def get_transformer(self) -> StreamTransformer | None:
         """None: the stream is written as it is."""
         return None
 
 
 @dataclass(frozen=True)
-class StreamingFileSink(_FileSink):
+class StreamingFileSink(PartFileSink):
     """The older form: without checkpoints, files stay in progress for ever."""
 
     ends_files: bool = False
@@ -295,15 +307,15 @@ class StreamingFileSink(_FileSink):
         return StreamingFileSink.DefaultBulkFormatBuilder(sink)
 
 
-def _row_sink(kind: type[_FileSink], base_path: str, encoder: Encoder) -> _FileSink:
+def _row_sink(kind: type[PartFileSink], base_path: str, encoder: Encoder) -> PartFileSink:
     if not isinstance(encoder, Encoder):
         remedy = "for example Encoder.simple_string_encoder()"
         raise wrong_argument("for_row_format()", "an Encoder", encoder, remedy)
-    return kind(local_path(base_path, "file sinks"), encoder)
+    return kind(place(base_path, "file sinks"), encoder)
 
 
-def _bulk_sink(kind: type[_FileSink], base_path: str, factory: BulkWriterFactory) -> _FileSink:
+def _bulk_sink(kind: type[PartFileSink], base_path: str, factory: BulkWriterFactory) -> PartFileSink:
     if not isinstance(factory, BulkWriterFactory):
         remedy = "for example ParquetBulkWriters.for_row_type(Types.ROW_NAMED(names, types))"
         raise wrong_argument("for_bulk_format()", "a BulkWriterFactory", factory, remedy)
-    return kind(local_path(base_path, "file sinks"), factory, rolling_policy=OnCheckpointRollingPolicy())
+    return kind(place(base_path, "file sinks"), factory, rolling_policy=OnCheckpointRollingPolicy())

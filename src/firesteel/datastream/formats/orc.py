@@ -1,4 +1,4 @@
-"""ORC files, at PyFlink's import path; written by `FileSink.for_bulk_format`."""
+"""ORC files, at PyFlink's import path; read by `FileSource`, written by `FileSink.for_bulk_format`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.serialization import BulkWriterFactory
+from firesteel.connectors.files.arrow_readers import GroupsBulkFormat, OrcGroups
+from firesteel.connectors.files.arrow_records import shape_of
 from firesteel.connectors.files.arrow_writers import OrcSettings, OrcWriterFactory
-from firesteel.datastream.formats.writer_properties import Property, as_int, as_name, settings_from
+from firesteel.datastream.formats._writer_properties import Property, as_int, as_name, settings_from
 
-__all__ = ["OrcBulkWriters"]
+__all__ = ["OrcBulkWriters", "OrcColumnarRowInputFormat"]
 
 _PROPERTIES = {
     "orc.compress": Property("compression", as_name),
@@ -31,7 +33,7 @@ class OrcBulkWriters:
         compression: str | None = None,
         stripe_bytes: int | None = None,
     ) -> BulkWriterFactory:
-        """Write rows of a type: ``Types.ROW_NAMED(names, types)`` or a ``pyarrow.Schema``.
+        """Write rows of a type: ``DataTypes.ROW(fields)``, ``Types.ROW_NAMED(names, types)``, a class or a ``pyarrow.Schema``.
 
         ``writer_properties`` and ``hadoop_config`` may have ``orc.compress``, ``orc.stripe.size``,
         ``orc.compress.size`` and ``orc.row.index.stride``. ``compression`` (zlib, zstd, snappy, lz4 or uncompressed;
@@ -40,3 +42,13 @@ class OrcBulkWriters:
         properties = Configuration(hadoop_config).add_all(writer_properties or Configuration())
         given = {"compression": compression, "stripe_bytes": stripe_bytes}
         return OrcWriterFactory(row_type, settings_from(OrcSettings, _PROPERTIES, properties, given))
+
+
+class OrcColumnarRowInputFormat(GroupsBulkFormat):
+    """Reads ORC files, by stripes; only the columns that are asked for. Not in PyFlink, named as in Java.
+
+    ``row_type`` is as for ``ParquetColumnarRowInputFormat``. Timestamps have no zone.
+    """
+
+    def __init__(self, row_type: Any = None, batch_size: int = 2048, is_case_sensitive: bool = True) -> None:
+        super().__init__(shape_of(row_type, False, is_case_sensitive), OrcGroups, "ORC", batch_size)

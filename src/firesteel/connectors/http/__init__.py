@@ -1,0 +1,1 @@
+"""HTTP: batches of records to a server."""

@@ -1,0 +1,1 @@
+"""Kafka: sources and sinks, on the client library confluent-kafka (extra ``kafka``)."""

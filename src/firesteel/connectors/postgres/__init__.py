@@ -1,0 +1,1 @@
+"""PostgreSQL's changes as a stream: logical replication."""

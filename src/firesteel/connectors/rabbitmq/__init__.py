@@ -1,0 +1,1 @@
+"""RabbitMQ: queues as a source with acknowledgement at checkpoints, and as a sink."""

@@ -1,0 +1,1 @@
+"""Redis (and Valkey): streams as a source, any commands as a sink."""

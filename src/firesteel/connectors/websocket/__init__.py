@@ -1,0 +1,1 @@
+"""Websockets: messages of a server as a source."""

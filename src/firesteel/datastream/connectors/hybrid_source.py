@@ -1,0 +1,5 @@
+"""A source that goes on with another source, at PyFlink's import path."""
+
+from firesteel.connectors.hybrid.source import HybridSource, HybridSourceBuilder
+
+__all__ = ["HybridSource", "HybridSourceBuilder"]
