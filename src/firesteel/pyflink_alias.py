@@ -17,6 +17,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from firesteel.common.errors import MissingModuleError
+
 __all__ = ["OPTION", "install", "is_installed", "main", "run", "uninstall"]
 
 #: Set to ``true`` in the options of a job whose program runs under the alias: its tasks must `install` it, too,
@@ -26,11 +28,6 @@ OPTION = "firesteel.pyflink-alias"
 _ALIAS = "pyflink"
 _PACKAGE = "firesteel"
 
-_MISSING = {
-    "table": "the Table API is not part of Firesteel yet; use the DataStream API (pyflink.datastream)",
-    "java_gateway": "Firesteel has no Flink JVM to talk to",
-    "fn_execution": "these are PyFlink's internals, and Firesteel has its own",
-}
 _UNKNOWN = "Firesteel does not have it (yet)"
 
 
@@ -63,13 +60,13 @@ class _AliasFinder:
         if package != _ALIAS:
             return None
         own_name = f"{_PACKAGE}.{rest}" if rest else _PACKAGE
-        reason = _MISSING.get(rest.partition(".")[0], _UNKNOWN)
+        reason = _UNKNOWN
         try:
             is_there = importlib.util.find_spec(own_name) is not None
         except ModuleNotFoundError as error:  # Firesteel itself has words for some
             is_there, reason = False, getattr(error, "reason", reason)
         if not is_there:
-            raise ModuleNotFoundError(f"no module named {fullname!r}: {reason}", name=fullname)
+            raise MissingModuleError(fullname, reason)
         return ModuleSpec(fullname, _AliasLoader(own_name))  # type: ignore[arg-type]
 
 

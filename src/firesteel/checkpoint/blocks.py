@@ -4,7 +4,7 @@
 
     file    = header segment*
     header  = magic (6 bytes)  version (2)  crc32 of both (4)
-    segment = block*                              described by a `Segment`: place, number of blocks, crc32
+    segment = block*                              described by a `Segment`: file, offset, number of blocks, crc32
     block   = length (8)  flags (1)  crc32 of length, flags and payload (4)  payload
 
 Numbers are little endian. Flag 1: the payload is compressed with zlib. What a payload means is not decided here.
@@ -35,16 +35,15 @@ _CRC = struct.Struct("<I")
 _FRAME_LENGTH = _FRAME.size + _CRC.size
 _COMPRESSED = 1
 _COMPRESSION_LEVEL = 1  # the fastest one: snapshots are written while the job runs
-_PART = (
-    32 * 1024 * 1024
-)  # larger segments are read in parts, twice: once to check them, once to hand them out
+# Larger segments are read buffer by buffer, twice: once to check them, once to hand them out.
+_BUFFER_SIZE = 32 * 1024 * 1024
 
 
 class Readable(Protocol):
     """What state is read from; every storage is one."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """A part of a file; fewer bytes when it ends before."""
+        """``length`` bytes of a file from ``offset`` on, None for all; fewer when it ends before."""
 
 
 def file_header() -> bytes:
@@ -62,8 +61,8 @@ class SegmentWriter:
         offset: int = 0,
         compress: bool = False,
     ) -> None:
-        self._kept: list[bytes] = []
-        self._write = self._kept.append if write is None else write
+        self._inline: list[bytes] = []
+        self._write = self._inline.append if write is None else write
         self._file = file
         self._offset = offset
         self._compress = compress
@@ -87,7 +86,7 @@ class SegmentWriter:
     def finish(self) -> Segment:
         """The description of what was written; inline when there was nowhere to write to."""
         return Segment(
-            self._file, self._offset, self.length, self.blocks, self._checksum, inline=b"".join(self._kept)
+            self._file, self._offset, self.length, self.blocks, self._checksum, inline=b"".join(self._inline)
         )
 
 
@@ -123,12 +122,12 @@ def read_segment(source: Readable | bytes | None, segment: Segment) -> Iterator[
     read = _reader(source, segment)
     if segment.file:
         _check_header(read(0, HEADER_LENGTH), segment.file)
-    if segment.length <= _PART:
-        data = _read_part(read, segment, 0, segment.length)
+    if segment.length <= _BUFFER_SIZE:
+        data = _read_buffer(read, segment, 0, segment.length)
         _check(iter([data]), segment)
         return _payloads(_Cursor(segment, iter([data])))
-    _check(_parts(read, segment), segment)
-    return _payloads(_Cursor(segment, _parts(read, segment)))
+    _check(_buffers(read, segment), segment)
+    return _payloads(_Cursor(segment, _buffers(read, segment)))
 
 
 def _reader(source: Readable | bytes | None, segment: Segment) -> Callable[[int, int], bytes]:
@@ -157,12 +156,12 @@ def _check_header(header: bytes, file: str) -> None:
         )
 
 
-def _parts(read: Callable[[int, int], bytes], segment: Segment) -> Iterator[bytes]:
-    for start in range(0, segment.length, _PART):
-        yield _read_part(read, segment, start, min(_PART, segment.length - start))
+def _buffers(read: Callable[[int, int], bytes], segment: Segment) -> Iterator[bytes]:
+    for start in range(0, segment.length, _BUFFER_SIZE):
+        yield _read_buffer(read, segment, start, min(_BUFFER_SIZE, segment.length - start))
 
 
-def _read_part(read: Callable[[int, int], bytes], segment: Segment, start: int, length: int) -> bytes:
+def _read_buffer(read: Callable[[int, int], bytes], segment: Segment, start: int, length: int) -> bytes:
     data = read(segment.offset + start, length)
     if len(data) != length:
         position = segment.offset + start + len(data)
@@ -174,9 +173,9 @@ def _read_part(read: Callable[[int, int], bytes], segment: Segment, start: int, 
     return data
 
 
-def _check(parts: Iterator[bytes], segment: Segment) -> None:
+def _check(buffers: Iterator[bytes], segment: Segment) -> None:
     """Every block, their number, and the sum over everything."""
-    cursor = _Cursor(segment, parts)
+    cursor = _Cursor(segment, buffers)
     blocks = sum(1 for _ in cursor.frames())
     if blocks != segment.blocks:
         raise cursor.damaged(f"{blocks} blocks instead of {segment.blocks}")
@@ -192,14 +191,14 @@ def _payloads(cursor: _Cursor) -> Iterator[bytes]:
 
 
 class _Cursor:
-    """Walks over the blocks of a segment that comes in parts."""
+    """Walks over the blocks of a segment that comes buffer by buffer."""
 
-    def __init__(self, segment: Segment, parts: Iterator[bytes]) -> None:
+    def __init__(self, segment: Segment, buffers: Iterator[bytes]) -> None:
         self._segment = segment
-        self._parts = parts
+        self._buffers = buffers
         self._data = b""
         self._at = 0
-        #: Where the next block begins, in the file; sum over all bytes taken so far.
+        #: Where the next block begins, in the file; sum over all bytes read so far.
         self._position = segment.offset
         self.checksum = 0
 
@@ -207,11 +206,11 @@ class _Cursor:
         """Flags and stored payload of each block, checked."""
         end = self._segment.offset + self._segment.length
         while self._position < end:
-            head = self._take(_FRAME_LENGTH, end)
+            head = self._read(_FRAME_LENGTH, end)
             length, flags = _FRAME.unpack_from(head)
             if flags & ~_COMPRESSED or length > end - self._position - _FRAME_LENGTH:
                 raise self.damaged("this is not the beginning of a block")
-            payload = self._take(length, end)
+            payload = self._read(length, end)
             (expected,) = _CRC.unpack_from(head, _FRAME.size)
             if crc32(payload, crc32(head[: _FRAME.size])) != expected:
                 raise self.damaged("the checksum of the block does not match")
@@ -223,13 +222,13 @@ class _Cursor:
         """The error for the block at the current position."""
         return CorruptStateError(reason, file=self._segment.file, position=self._position)
 
-    def _take(self, count: int, end: int) -> bytes:
+    def _read(self, count: int, end: int) -> bytes:
         while len(self._data) - self._at < count:
-            part = next(self._parts, b"")
-            if not part:
+            buffer = next(self._buffers, b"")
+            if not buffer:
                 raise self.damaged(f"the block goes beyond the end of the segment at byte {end}")
-            self._data = self._data[self._at :] + part
+            self._data = self._data[self._at :] + buffer
             self._at = 0
-        taken = self._data[self._at : self._at + count]
+        data = self._data[self._at : self._at + count]
         self._at += count
-        return taken
+        return data

@@ -56,10 +56,10 @@ def _fields(cls: type) -> tuple[str, ...] | None:
 
 def _is_named_tuple(cls: type) -> bool:
     """Whether it is a named tuple, or derived from one without changing how instances are made."""
-    made = next((base for base in cls.__mro__ if base.__bases__ == (tuple,)), None)
-    if made is None or not isinstance(getattr(made, "_fields", None), tuple):
+    named_tuple = next((base for base in cls.__mro__ if base.__bases__ == (tuple,)), None)
+    if named_tuple is None or not isinstance(getattr(named_tuple, "_fields", None), tuple):
         return False
-    derived = cls.__mro__[: cls.__mro__.index(made)]
+    derived = cls.__mro__[: cls.__mro__.index(named_tuple)]
     own = ("__new__", "__getnewargs__", "__getnewargs_ex__", "__reduce__", "__reduce_ex__", "__getstate__")
     return cls not in copyreg.dispatch_table and not any(
         name in vars(base) for base in derived for name in own

@@ -5,10 +5,11 @@
     <checkpoint directory>/<job id>/        root of a job's checkpoints
         _job                                  whose directory this is
         epoch-<n>-<random>                    the driver that runs the job now is its n-th
+        accepted-<n>                          the checkpoints that were there when it took the job over
         chk-<id>/_metadata                    the manifest: it exists = the checkpoint is complete
         chk-<id>/<files>                      state that only this checkpoint refers to
         shared/<files>                        state that later checkpoints may refer to
-        savepoint-of-<id>                     where a savepoint lies that the job may have to go on from
+        savepoint-of-<id>                     where a savepoint lies that the job may have to resume from
     <savepoint directory>/savepoint-<first 6 of job id>-<random>/
         _metadata, <files>                    nothing outside is referred to, so it may be moved
 
@@ -26,11 +27,13 @@ __all__ = [
     "JOB_MARKER",
     "METADATA",
     "SHARED",
+    "accepted_file",
     "checkpoint_directory",
     "checkpoint_of_directory",
     "checkpoint_of_file",
     "checkpoint_of_pointer",
     "epoch_file",
+    "epoch_of_accepted",
     "epoch_of_file",
     "metadata_file",
     "savepoint_directory",
@@ -43,6 +46,7 @@ JOB_MARKER = "_job"
 SHARED = "shared"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _POINTER = re.compile(r"savepoint-of-(\d+)")
+_ACCEPTED = re.compile(r"accepted-(\d+)")
 _EPOCH = re.compile(r"epoch-(\d+)(?:-[0-9a-f]+)?")
 _STATE_FILE = re.compile(r"\d+-\d+-\d+-(\d+)")
 
@@ -79,6 +83,16 @@ def savepoint_pointer(checkpoint_id: int) -> str:
 def epoch_file(epoch: int) -> str:
     """A new name for the file that a job's n-th driver makes; no other driver makes one of the same name."""
     return f"epoch-{epoch}-{secrets.token_hex(8)}"
+
+
+def accepted_file(epoch: int) -> str:
+    """The file in which a job's n-th driver writes down what it has found."""
+    return f"accepted-{epoch}"
+
+
+def epoch_of_accepted(name: str) -> int | None:
+    """The number of the driver that wrote down what it has found, None for other names."""
+    return _number(_ACCEPTED, name)
 
 
 def checkpoint_of_directory(name: str) -> int | None:

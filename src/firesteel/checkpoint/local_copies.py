@@ -9,7 +9,7 @@ the truth:
   cannot be read is read from storage;
 - copies are not forced to disk: one that a crash has torn is found out by its checksums.
 
-A copy is the header of a state file and one segment. Its name is ``<place>.<state file>.<offset>``: a digest of the
+A copy is the header of a state file and one segment. Its name is ``<digest>.<state file>.<offset>``: a digest of the
 directory in which the segment lies, the name of its file (see `firesteel.checkpoint.layout`), its offset there.
 
 **Removing.** When a checkpoint is complete, a task removes what its own subtasks have written up to then, except
@@ -40,8 +40,8 @@ _NAME = re.compile(r"[0-9a-f]{16}\.(\d+)-(\d+)-(\d+)-(\d+)\.\d+")
 def copy_name(root: str, file: str, offset: int) -> str:
     """The name of the copy of a segment that lies in a file below ``root``."""
     directory, _, base = file.rpartition("/")
-    place = hashlib.sha256(f"{root}/{directory}".encode()).hexdigest()[:16]
-    return f"{place}.{base}.{offset}"
+    directory_digest = hashlib.sha256(f"{root}/{directory}".encode()).hexdigest()[:16]
+    return f"{directory_digest}.{base}.{offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class LocalCopies:
     def acknowledge(
         self, checkpoint_id: int, vertex: int, subtask: int, root: str, segments: Iterable[Segment]
     ) -> None:
-        """A subtask's part of a checkpoint is durable; it consists of these segments of keyed state."""
+        """A subtask's snapshot for a checkpoint is durable; it consists of these segments of keyed state."""
         names = frozenset(copy_name(root, segment.file, segment.offset) for segment in segments)
         self._chains.setdefault(checkpoint_id, {})[vertex, subtask] = names
 
@@ -119,7 +119,7 @@ class LocalCopies:
             except FileMissingError:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever is wrong with a copy, there is a better one
-                self._give_up(directory, name, error)
+                self._discard_unusable(directory, name, error)
                 continue
             self.segments_read += 1
             self.bytes_read += segment.length
@@ -136,34 +136,34 @@ class LocalCopies:
                 yield block
                 given += 1
         except Exception as error:  # noqa: BLE001 - as above
-            self._give_up(directory, name, error)
+            self._discard_unusable(directory, name, error)
         else:
             return
         yield from itertools.islice(durable(), given, None)
 
-    def _give_up(self, directory: Storage, name: str, error: Exception) -> None:
+    def _discard_unusable(self, directory: Storage, name: str, error: Exception) -> None:
         _log.info("a local copy of state cannot be used, it is read from the checkpoint storage: %s", error)
         _delete(directory, name)
 
     # Removing -----------------------------------------------------------------------------------------
 
-    def confirm(self, checkpoint_id: int) -> None:
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
         """A checkpoint is complete: earlier ones are needed no longer, except what it builds on."""
         chains = self._chains.pop(checkpoint_id, None)
         if chains is None:
             return  # a savepoint, or news that comes late
-        self._chains = {number: each for number, each in self._chains.items() if number > checkpoint_id}
+        self._chains = {number: later for number, later in self._chains.items() if number > checkpoint_id}
 
-        def is_superfluous(name: str, writer: _Writer) -> bool:
+        def is_obsolete(name: str, writer: _Writer) -> bool:
             if writer.checkpoint_id > checkpoint_id:
                 return False
             mine = chains.get((writer.vertex, writer.subtask))
             return writer.attempt < self._attempt if mine is None else name not in mine
 
-        self._remove(is_superfluous)
+        self._remove(is_obsolete)
 
-    def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was aborted: what this attempt has copied for it goes."""
         self._chains.pop(checkpoint_id, None)
         self._remove(
             lambda _, writer: writer.checkpoint_id == checkpoint_id and writer.attempt == self._attempt
@@ -182,7 +182,7 @@ class LocalCopies:
         """The task ends; its copies stay for its successor."""
         self._release()
 
-    def _remove(self, is_superfluous: Callable[[str, _Writer], bool]) -> None:
+    def _remove(self, is_obsolete: Callable[[str, _Writer], bool]) -> None:
         for directory in self._directories:
             try:
                 names = directory.list()
@@ -191,7 +191,7 @@ class LocalCopies:
                 continue
             for name in names:
                 writer = _Writer.of(name)
-                if writer is not None and is_superfluous(name, writer):
+                if writer is not None and is_obsolete(name, writer):
                     _delete(directory, name)
 
 
@@ -224,7 +224,7 @@ class SegmentCopy:
             self._output = None
 
     def discard(self) -> None:
-        """Nobody needs the copy, complete or not."""
+        """Delete the copy, complete or not."""
         self._abandon()
         _delete(self._directory, self._name)
 

@@ -6,7 +6,7 @@
         lock                                         every task of the job that lives holds it, shared
         ...                                          see `firesteel.checkpoint.local_copies`
 
-A directory of a user's own, closed to others: state is unpickled, so nobody else may put anything there.
+A directory of one user, closed to others: state is unpickled, so nobody else may put anything there.
 
 A job that ends removes its directory. One that is killed, or fails for good, cannot; so every task that starts
 looks at the directories of other jobs and removes those that no process holds and in which nothing has been written
@@ -57,14 +57,15 @@ def open_local_copies(configuration: Configuration, job_id: str, attempt: int) -
             )
             continue
         directories.append(LocalStorage(directory, forced=False))
-        _remove_abandoned(ours, but=job_id)
-    return LocalCopies(directories, attempt, release=lambda: _let_go(locks)) if directories else None
+        with contextlib.suppress(OSError):  # what is left over does no harm
+            _remove_abandoned(ours, but=job_id)
+    return LocalCopies(directories, attempt, release=lambda: _release(locks)) if directories else None
 
 
 def _roots(configuration: Configuration) -> list[str]:
     for option in (LOCAL_STATE_DIRS, TMP_DIRS):
-        listed = [each.strip() for each in (configuration.get(option) or "").split(",")]
-        if roots := [each for each in listed if each]:
+        listed = [root.strip() for root in (configuration.get(option) or "").split(",")]
+        if roots := [root for root in listed if root]:
             return roots
     return [tempfile.gettempdir()]
 
@@ -74,8 +75,8 @@ def _private_directory(root: str) -> str:
     os.makedirs(root, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise StorageError(
             f"{path} must be a directory that belongs to user {os.getuid()} and that nobody else can enter (mode 700); "
             "remove it, or choose another directory with taskmanager.state.local.root-dirs"
@@ -93,7 +94,7 @@ def _hold(directory: str) -> int:
     return descriptor
 
 
-def _let_go(locks: list[int]) -> None:
+def _release(locks: list[int]) -> None:
     while locks:
         os.close(locks.pop())
 

@@ -1,4 +1,14 @@
-"""Checkpoint files on a local (or mounted) file system, through the operating system, forced to disk."""
+"""Checkpoint files on a local (or mounted) file system, through the operating system, forced to disk.
+
+**Who makes what durable.** A file needs three things on disk: its bytes, its name, and the names of the directories that
+it lies in. `LocalOutput.close` forces the bytes and the name. Who makes a directory forces its name. But a
+directory that is there already may have been made by somebody who died before that, so `LocalStorage.publish` and
+`LocalStorage.sync` force the names of all directories up to and including that of the storage: what a published file
+refers to lies below the same directory, and is on disk when it appears (tests/properties/test_power_loss.py).
+
+**What a look may say.** Only "there is no such file" means no. Whatever else keeps the system from answering - no
+permission, a device error, a stale handle of a network file system - is a `StorageError`.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +16,23 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from firesteel.common._private_files import create_private, make_private_directory
 from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = ["LocalStorage"]
 
+_T = TypeVar("_T")
+
 _REMOVALS = 10  # attempts at removing a directory that others change meanwhile
+#: What file systems say that do not let one force a directory to disk, or have no hard links.
+_CANNOT = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_CANNOT_LINK = _CANNOT | {errno.EPERM, errno.EMLINK}
 
 
 class LocalStorage:
@@ -41,7 +58,7 @@ class LocalStorage:
         """See `Storage.create`."""
         full = self._full(path)
         with _explained(full):
-            os.makedirs(os.path.dirname(full), exist_ok=True)
+            _make_directories(os.path.dirname(full), self._forced)
             return LocalOutput(full, self._forced)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -61,7 +78,7 @@ class LocalStorage:
             output.close(sync_directory=False)
             with _explained(full):
                 _rename_to_new_name(temporary, full)
-                _sync_directory(os.path.dirname(full))
+                self._sync_names(os.path.dirname(full))
         finally:
             output.abort()
             with contextlib.suppress(OSError):
@@ -69,18 +86,35 @@ class LocalStorage:
 
     def exists(self, path: str) -> bool:
         """See `Storage.exists`."""
-        return os.path.isfile(self._full(path))
+        return self.size(path) is not None
 
     def size(self, path: str) -> int | None:
         """See `Storage.size`."""
         full = self._full(path)
-        return os.path.getsize(full) if os.path.isfile(full) else None
+        with _explained(full):
+            info = self._look(lambda: os.stat(full))
+        return info.st_size if info is not None and stat.S_ISREG(info.st_mode) else None
 
     def list(self, directory: str = "") -> list[str]:
         """See `Storage.list`."""
         full = self._full(directory)
         with _explained(full):
-            return sorted(os.listdir(full)) if os.path.isdir(full) else []
+            return sorted(self._look(lambda: os.listdir(full)) or ())
+
+    def directory_id(self) -> str | None:
+        """See `Storage.directory_id`: the device and the number of the directory."""
+        with _explained(self._root):
+            try:
+                info = os.stat(self._root)
+            except FileNotFoundError:
+                return None
+        return f"{info.st_dev}:{info.st_ino}"
+
+    def sync(self, directory: str = "") -> None:
+        """See `Storage.sync`."""
+        full = self._full(directory)
+        with _explained(full):
+            self._sync_names(full)
 
     def delete(self, path: str) -> None:
         """See `Storage.delete`."""
@@ -98,10 +132,34 @@ class LocalStorage:
         """See `Storage.make_directory`."""
         full = self._full(directory)
         with _explained(full):
-            os.makedirs(full, exist_ok=True)
+            _make_directories(full, self._forced)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path) if path else self._root
+
+    def _look(self, look: Callable[[], _T]) -> _T | None:
+        """The answer of the file system, None if what is looked for does not exist."""
+        try:
+            return look()
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError:
+            # Nothing lies below a file; but then the storage itself must be a directory.
+            if stat.S_ISDIR(os.stat(self._root).st_mode):
+                return None
+            raise
+
+    def _sync_names(self, directory: str) -> None:
+        """Make the names in a directory durable, and those of the directories up to and including the storage's own."""
+        if not self._forced:
+            return
+        _sync_directory(directory)
+        while directory != self._root and directory != os.path.dirname(directory):
+            directory = os.path.dirname(directory)
+            _sync_directory(directory)
+        # Where others than this user decide what the storage's directory is called, it is not for us to force.
+        with contextlib.suppress(PermissionError):
+            _sync_directory(os.path.dirname(self._root))
 
 
 class LocalOutput:
@@ -110,7 +168,7 @@ class LocalOutput:
     def __init__(self, full: str, forced: bool = True) -> None:
         self._path = full
         self._forced = forced
-        self._file: BinaryIO | None = open(full, "xb")  # noqa: SIM115 - closed by close or abort
+        self._file: BinaryIO | None = _new_file(full)  # closed by close or abort
 
     def write(self, data: bytes) -> None:
         """See `Output.write`."""
@@ -164,7 +222,9 @@ def _remove_tree(full: str) -> None:
             shutil.rmtree(full)
             return
         except FileNotFoundError:  # all of it, or something in it that was there a moment ago
-            if not os.path.lexists(full):
+            try:
+                os.lstat(full)
+            except FileNotFoundError:
                 return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
@@ -180,23 +240,67 @@ def _read_fully(file: BinaryIO, length: int | None) -> bytes:
 
 
 def _rename_to_new_name(temporary: str, full: str) -> None:
-    """Rename, atomically refusing to replace: a hard link fails when its name is taken."""
+    """Rename, atomically refusing to replace: a hard link fails when its name exists."""
     try:
         os.link(temporary, full)
-    except OSError:  # taken, or a file system without hard links
-        if os.path.exists(full):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), full) from None
+    except OSError as error:
+        if isinstance(error, FileExistsError) or error.errno in _CANNOT_LINK:
+            _refuse_existing(full)
+        if error.errno not in _CANNOT_LINK:
+            raise
         os.rename(temporary, full)
+
+
+def _refuse_existing(full: str) -> None:
+    try:
+        os.lstat(full)
+    except FileNotFoundError:
+        return
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), full)
+
+
+def _make_directories(full: str, forced: bool) -> None:
+    """Make a directory and those above it that are missing, and make their names durable, from the top down."""
+    try:
+        is_new = _make_directory(full)
+    except FileNotFoundError:
+        if (parent := os.path.dirname(full)) == full:
+            raise
+        _make_directories(parent, forced)
+        is_new = _make_directory(full)
+    if is_new and forced:
+        _sync_directory(os.path.dirname(full))
+
+
+def _new_file(full: str) -> BinaryIO:
+    return create_private(full)
+
+
+def _new_directory(full: str) -> None:
+    make_private_directory(full)
+
+
+def _make_directory(full: str) -> bool:
+    """Whether it is new."""
+    try:
+        _new_directory(full)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(full).st_mode):
+            raise
+        return False
+    return True
 
 
 def _sync_directory(directory: str) -> None:
     """Make the names in a directory durable; not every file system lets one do that."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -206,8 +310,8 @@ def _explained(full: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissingError(f"{full} does not exist") from error
     except FileExistsError as error:
-        taken = error.filename or full
-        raise StorageError(f"{taken} exists already{_what_is_there(taken)}") from error
+        existing = error.filename or full
+        raise StorageError(f"{existing} exists already{_what_is_there(existing)}") from error
     except NotADirectoryError as error:
         raise StorageError(f"{full}: a file is in the place of one of its directories") from error
     except OSError as error:

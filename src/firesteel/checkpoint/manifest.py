@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint or savepoint: what it consists of, and everything needed to go on from it.
+"""The manifest of a checkpoint or savepoint: what it consists of, and everything needed to resume from it.
 
 A manifest is a text file. Its first line says what it is, the version of its format, and a SHA-256 over that version
 and all that follows; the rest is JSON that people can read::
@@ -26,15 +26,17 @@ from firesteel.plan.state_handles import (
     CheckpointKind,
     OperatorHandle,
     OperatorRestore,
-    Restore,
     Segment,
     StateMeta,
     StateMode,
+    TaskRestore,
 )
 
 __all__ = ["FORMAT_VERSION", "Manifest", "OperatorState"]
 
 FORMAT_VERSION = 1
+#: Fields of version 1 that nobody has filled and nobody reads; they are written so that the format stays what it is.
+_UNUSED: dict[str, Any] = {"master": {}, "attempt": 0, "program": {}}
 _FIRST_LINE = re.compile(rb"firesteel manifest (\d{1,9}) ([0-9a-f]{64})\n")
 
 
@@ -79,7 +81,7 @@ class Manifest:
     """One complete checkpoint or savepoint.
 
     ``root`` is where the segments' files are relative to, as seen from the manifest: ``..`` for a checkpoint, ``.``
-    for a savepoint. ``master`` is state of the job master, by name. ``timestamp`` is in milliseconds.
+    for a savepoint. ``timestamp`` is in milliseconds.
     """
 
     job_id: str
@@ -88,10 +90,7 @@ class Manifest:
     timestamp: int
     kind: CheckpointKind = CheckpointKind.CHECKPOINT
     operators: tuple[OperatorState, ...] = ()
-    master: Mapping[str, bytes] = field(default_factory=dict)
-    attempt: int = 0
     epoch: int = 0
-    program: Mapping[str, str] = field(default_factory=dict)
     root: str = ".."
 
     @property
@@ -114,12 +113,12 @@ class Manifest:
                 needed[segment.file] = max(needed.get(segment.file, 0), end)
         return needed
 
-    def to_restore(self, root: str) -> Restore:
-        """What an attempt needs to go on from here, without asking whether the program has changed."""
+    def to_restore(self, root: str) -> TaskRestore:
+        """What an attempt needs to resume from here, without asking whether the program has changed."""
         operators = {
             op.id: OperatorRestore(op.parallelism, op.max_parallelism, op.subtasks) for op in self.operators
         }
-        return Restore(self.checkpoint_id, root, operators)
+        return TaskRestore(self.checkpoint_id, root, operators)
 
     def encode(self) -> bytes:
         """The bytes of the manifest."""
@@ -157,11 +156,9 @@ def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
         "timestamp": manifest.timestamp,
         "kind": manifest.kind.value,
         "operators": [_operator_to_json(operator) for operator in manifest.operators],
-        "master": {name: _text(blob) for name, blob in manifest.master.items()},
-        "attempt": manifest.attempt,
         "epoch": manifest.epoch,
-        "program": dict(manifest.program),
         "root": manifest.root,
+        **_UNUSED,
     }
 
 
@@ -173,10 +170,7 @@ def _manifest_from_json(data: Any) -> Manifest:
         timestamp=data["timestamp"],
         kind=CheckpointKind(data["kind"]),
         operators=tuple(map(_operator_from_json, data["operators"])),
-        master={name: _blob(text) for name, text in data["master"].items()},
-        attempt=data["attempt"],
         epoch=data["epoch"],
-        program=data["program"],
         root=data["root"],
     )
 
@@ -242,8 +236,11 @@ def _segment_to_json(segment: Segment) -> dict[str, Any]:
 
 
 def _segment_from_json(data: Any) -> Segment:
+    file = data["file"]
+    if file.startswith("/") or ".." in file.split("/"):
+        raise CorruptStateError(f"a segment is said to be in {file!r}, which is outside of what was saved")
     return Segment(
-        data["file"],
+        file,
         data["offset"],
         data["length"],
         data["blocks"],

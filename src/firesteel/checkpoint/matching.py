@@ -1,11 +1,11 @@
-"""Whether a program can go on from a checkpoint or savepoint: finds each operator's state, or says what does not fit.
+"""Whether a program can resume from a checkpoint or savepoint: finds each operator's state, or says what does not fit.
 
 State belongs to an operator id; a ``uid`` fixes the id whatever else changes. The rules:
 
 - An operator that is new, or had no state, starts empty.
 - State whose operator is gone stops the start, unless the user allows to drop it (``-n``).
 - Keyed state is cut into as many key groups as the operator had as maximum parallelism. That number can never change;
-  an operator for which the program names none takes the old one over.
+  an operator for which the program names none adopts the old one.
 - The parallelism may change, up to the maximum parallelism.
 - What an operator keeps by itself - keys, the records in windows and joins, reduced values - must have the type that
   it had. A type is known when the program declares it; one that it leaves open now, or did then, is not compared.
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firesteel.checkpoint.manifest import OperatorState
-from firesteel.checkpoint.restore_point import RestorePoint
 from firesteel.checkpoint.storage import shown
+from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint
 from firesteel.common.errors import IncompatibleStateError
-from firesteel.plan.state_handles import OperatorRestore, Restore
+from firesteel.plan.state_handles import OperatorRestore, TaskRestore
 
 __all__ = ["Match", "ProgramOperator", "match", "shown_operator"]
 
@@ -53,49 +53,54 @@ class ProgramOperator:
 class Match:
     """How to start.
 
-    ``max_parallelism`` holds, by operator id, numbers that operators take over from their state in place of the
+    ``max_parallelism`` holds, by operator id, numbers that operators adopt from their state instead of the
     default, and ``state_types`` what is known of the types of their state, from now and from before. ``dropped`` are
     the operators whose state is left behind, because the user allows it.
     """
 
-    restore: Restore
+    restore: TaskRestore
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
     max_parallelism: Mapping[str, int] = field(default_factory=dict)
     state_types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dropped: tuple[OperatorState, ...] = ()
 
 
-def match(point: RestorePoint, program: Iterable[ProgramOperator], allow_non_restored: bool = False) -> Match:
+def match(
+    stored: StoredCheckpoint, program: Iterable[ProgramOperator], allow_non_restored: bool = False
+) -> Match:
     """Find the state of each operator of a program, or raise `IncompatibleStateError`."""
     operators = {operator.id: operator for operator in program}
-    kept = [state for state in point.manifest.operators if _can_take(operators.get(state.id))]
-    lost = tuple(state for state in point.manifest.operators if state.has_state and state not in kept)
+    restorable = [state for state in stored.manifest.operators if _can_restore(operators.get(state.id))]
+    lost = tuple(state for state in stored.manifest.operators if state.has_state and state not in restorable)
     if lost and not allow_non_restored:
-        raise IncompatibleStateError(_unmatched(point, lost, operators.values()))
+        raise IncompatibleStateError(_unmatched(stored, lost, operators.values()))
     adopted = {
         state.id: state.max_parallelism
-        for state in kept
+        for state in restorable
         if _adopts_max_parallelism(operators[state.id], state)
     }
-    known_types = {state.id: _known_types(operators[state.id], state) for state in kept if state.has_state}
+    known_types = {
+        state.id: _known_types(operators[state.id], state) for state in restorable if state.has_state
+    }
     restored = {
-        state.id: OperatorRestore(state.parallelism, state.max_parallelism, state.subtasks) for state in kept
+        state.id: OperatorRestore(state.parallelism, state.max_parallelism, state.subtasks)
+        for state in restorable
     }
     return Match(
-        Restore(point.manifest.checkpoint_id, point.root, restored),
-        {state.id: state.enumerator for state in kept if state.enumerator is not None},
+        TaskRestore(stored.manifest.checkpoint_id, stored.root, restored),
+        {state.id: state.enumerator for state in restorable if state.enumerator is not None},
         adopted,
         known_types,
         lost,
     )
 
 
-def _can_take(operator: ProgramOperator | None) -> bool:
+def _can_restore(operator: ProgramOperator | None) -> bool:
     return operator is not None and operator.stateful
 
 
 def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> bool:
-    """Whether the operator takes the old number over; refuses what cannot go together."""
+    """Whether the operator adopts the old number; refuses what cannot go together."""
     if not state.has_keyed_state:
         return False
     if operator.parallelism > state.max_parallelism:
@@ -118,10 +123,10 @@ def _adopts_max_parallelism(operator: ProgramOperator, state: OperatorState) -> 
 def _known_types(operator: ProgramOperator, state: OperatorState) -> dict[str, str]:
     """The types of what an operator keeps by itself; refuses another one than it was saved with."""
     for what, saved in state.types.items():
-        wanted = operator.state_types.get(what, saved)
-        if wanted != saved and (what != "keys" or state.has_keyed_state):
+        declared = operator.state_types.get(what, saved)
+        if declared != saved and (what != "keys" or state.has_keyed_state):
             raise IncompatibleStateError(
-                f"{shown_operator(operator)} cannot take its state: expected {what} of type {wanted}, found {what} of type "
+                f"{shown_operator(operator)} cannot take its state: expected {what} of type {declared}, found {what} of type "
                 f"{saved}; go back to the old type, write a savepoint with converted state "
                 "(firesteel.state_processor), or give the operator another uid and drop the old state with -n "
                 "(--allowNonRestoredState)"
@@ -130,20 +135,20 @@ def _known_types(operator: ProgramOperator, state: OperatorState) -> dict[str, s
 
 
 def _unmatched(
-    point: RestorePoint, lost: tuple[OperatorState, ...], program: Iterable[ProgramOperator]
+    stored: StoredCheckpoint, lost: tuple[OperatorState, ...], program: Iterable[ProgramOperator]
 ) -> str:
     lines = [
-        f"{shown(point.location) or 'the checkpoint'} has state that no operator of the program can take:",
+        f"{shown(stored.location) or 'the checkpoint'} has state that no operator of the program can take:",
         *(f"  {shown_operator(state)}: {_described_states(state)}" for state in lost),
         _REMEDY,
     ]
     if any(state.uid is None for state in lost):
         lines.append(
-            "an operator without a uid is recognised by its place in the program: a change before it makes it another "
+            "an operator without a uid is recognised by its position in the program: a change before it makes it another "
             "one; set_uid_hash() with the id above gives it back its state, and uid() on every operator with state keeps "
             "this from happening"
         )
-    saved = {state.id for state in point.manifest.operators}
+    saved = {state.id for state in stored.manifest.operators}
     new = [shown_operator(operator) for operator in program if operator.stateful and operator.id not in saved]
     if new:
         lines.append(f"operators that would start without state: {', '.join(new)}")

@@ -46,6 +46,11 @@ class MemoryStorage:
         """See `Storage.uri`; empty for a storage without a name."""
         return self._uri
 
+    @property
+    def directory(self) -> str:
+        """What the full paths of its files begin with."""
+        return self._prefix
+
     def at(self, directory: str) -> MemoryStorage:
         """See `Storage.at`."""
         uri = f"{self._uri}/{directory}" if self._uri else ""
@@ -53,7 +58,7 @@ class MemoryStorage:
 
     def create(self, path: str) -> MemoryOutput:
         """See `Storage.create`."""
-        self._refuse_taken(path)
+        self._refuse_existing(path)
         return MemoryOutput(self, path)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -67,7 +72,7 @@ class MemoryStorage:
     def publish(self, path: str, content: bytes) -> None:
         """See `Storage.publish`."""
         with self._lock:
-            self._refuse_taken(path)
+            self._refuse_existing(path)
             self.files[self._full(path)] = bytes(content)
 
     def exists(self, path: str) -> bool:
@@ -85,6 +90,13 @@ class MemoryStorage:
         with self._lock:
             names = {path[len(inside) :].partition("/")[0] for path in self.files if path.startswith(inside)}
         return sorted(names)
+
+    def directory_id(self) -> str | None:
+        """See `Storage.directory_id`."""
+        return ""
+
+    def sync(self, directory: str = "") -> None:
+        """See `Storage.sync`: nothing survives this process."""
 
     def delete(self, path: str) -> None:
         """See `Storage.delete`."""
@@ -107,7 +119,7 @@ class MemoryStorage:
     def _directory(self, directory: str) -> str:
         return self._full(f"{directory}/") if directory else self._prefix
 
-    def _refuse_taken(self, path: str) -> None:
+    def _refuse_existing(self, path: str) -> None:
         if self.exists(path):
             raise StorageError(f"{self._shown(path)} exists already")
 
@@ -121,19 +133,19 @@ class MemoryOutput:
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage
         self._path = path
-        self._parts: list[bytes] | None = []
+        self._written: list[bytes] | None = []
 
     def write(self, data: bytes) -> None:
         """See `Output.write`."""
-        assert self._parts is not None, "written after close"
-        self._parts.append(bytes(data))
+        assert self._written is not None, "written after close"
+        self._written.append(bytes(data))
 
     def close(self) -> None:
         """See `Output.close`."""
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            self._storage.publish(self._path, b"".join(parts))
+        written, self._written = self._written, None
+        if written is not None:
+            self._storage.publish(self._path, b"".join(written))
 
     def abort(self) -> None:
         """See `Output.abort`."""
-        self._parts = None
+        self._written = None

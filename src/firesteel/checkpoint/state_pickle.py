@@ -29,6 +29,7 @@ from typing import Any
 import cloudpickle
 
 from firesteel.checkpoint.field_evolution import evolvable_fields, reading_class
+from firesteel.common._override import override
 from firesteel.common.errors import (
     CorruptStateError,
     FiresteelError,
@@ -49,6 +50,11 @@ __all__ = [
 
 PROTOCOL = 5
 _MAIN = "__main__"
+#: Modules of declared types that were renamed after state with such types may have been written.
+_RENAMED = {
+    f"firesteel.common.{module}": f"firesteel.common._{module}"
+    for module in ("serialized_type", "type_basics", "type_composites", "type_times")
+}
 _program_classes: dict[str, type] = {}
 _blobs: weakref.WeakKeyDictionary[type, bytes | None] = weakref.WeakKeyDictionary()
 
@@ -112,7 +118,7 @@ def load_program_classes(blob: bytes) -> None:
     """Register what `collect_program_classes` collected in the driver; nothing for no bytes."""
     classes: dict[str, type] = cloudpickle.loads(blob) if blob else {}
     for key, cls in classes.items():
-        cls.__qualname__ = key.rpartition(":")[2]  # cloudpickle keeps the last part of a nested name only
+        cls.__qualname__ = key.rpartition(":")[2]  # of a nested name cloudpickle keeps only the last one
     register_program_classes(classes)
 
 
@@ -132,6 +138,7 @@ def function_of_state(by_value: bytes) -> Any:
 class _StatePickler(pickle.Pickler):
     """Writes classes its own way; everything else is pickle's."""
 
+    @override
     def reducer_override(self, obj: Any) -> Any:
         # Called for every object that is not plain data, so the usual case must be quick.
         if isinstance(obj, type):
@@ -144,11 +151,12 @@ class _StatePickler(pickle.Pickler):
 class _StateUnpickler(pickle.Unpickler):
     """Explains classes and functions that cannot be found any more."""
 
+    @override
     def find_class(self, module: str, name: str) -> Any:
         if module == _MAIN and name in _program_classes:
             return _program_classes[name]
         try:
-            return super().find_class(module, name)
+            return super().find_class(_RENAMED.get(module, module), name)
         except (ImportError, AttributeError) as error:
             raise _gone(module, name) from error
 
@@ -190,15 +198,15 @@ def _find(module: str, qualname: str) -> type | None:
         importlib.import_module(module)
     except ImportError:
         return None
-    found = _imported(module, qualname)
-    return found if isinstance(found, type) else None
+    imported = _imported(module, qualname)
+    return imported if isinstance(imported, type) else None
 
 
 def _imported(module: str | None, qualname: str) -> Any:
-    found: Any = sys.modules.get(module or "")
+    target: Any = sys.modules.get(module or "")
     for name in qualname.split("."):
-        found = getattr(found, name, None)
-    return found
+        target = getattr(target, name, None)
+    return target
 
 
 def _key(module: str, qualname: str) -> str:
@@ -229,14 +237,14 @@ def _is_picklable(cls: type) -> bool:
 
 def _classes_defined_in(holder: Any, module: str) -> list[type]:
     """Classes of a module, and those nested in them."""
-    found = []
+    classes = []
     for name, value in list(vars(holder).items()):
         is_own = isinstance(value, type) and value.__module__ == module
         if is_own and not (
             isinstance(holder, type) and value.__qualname__ != f"{holder.__qualname__}.{name}"
         ):
-            found += [value, *_classes_defined_in(value, module)]
-    return found
+            classes += [value, *_classes_defined_in(value, module)]
+    return classes
 
 
 def _classes_shipped() -> list[type]:

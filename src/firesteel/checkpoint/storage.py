@@ -5,7 +5,7 @@ a file be forced to disk; every other scheme (``s3``, ``gs``, ``hdfs``, ``abfs``
 same code for all. ``memory://name`` is kept by this process and serves tests.
 
 The contract of `Storage` holds for all of them (tests/unit/checkpoint/test_storage.py). Paths are relative to the
-directory, with ``/`` between their parts. Two promises carry everything else: a file is complete once its
+directory, with ``/`` between their names. Two promises carry everything else: a file is complete once its
 `Output` was closed, and `Storage.publish` makes a file appear whole or not at all, never in place of another.
 Object stores cannot refuse the second of two writers that publish the same name in the same instant; local
 directories and HDFS can.
@@ -21,6 +21,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from firesteel.checkpoint.local_storage import LocalStorage
 from firesteel.checkpoint.memory_storage import MemoryStorage
+from firesteel.checkpoint.object_stores import (
+    OBJECT_STORES,
+    open_file_system,
+    reason_of,
+    scheme_of,
+    without_secrets,
+)
 from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = [
@@ -37,8 +44,6 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-#: Stores in which an object becomes visible only when it is complete, so that nothing has to be renamed.
-_OBJECT_STORES = ("s3", "gcs", "abfs")
 
 
 class Output(Protocol):
@@ -51,11 +56,15 @@ class Output(Protocol):
         """Make the file durable: after this it survives a crash of the machine."""
 
     def abort(self) -> None:
-        """Give the file up and remove it; nothing happens after `close`."""
+        """Abort the file and remove it; nothing happens after `close`."""
 
 
 class Storage(Protocol):
-    """Files below one directory. Everything that fails raises `StorageError`."""
+    """Files below one directory. Everything that fails raises `StorageError`.
+
+    So does a look - `exists`, `size`, `list`, `read` - that gets no answer: "no" means that the store knows that there
+    is no such thing, and nothing else.
+    """
 
     @property
     def uri(self) -> str:
@@ -68,7 +77,7 @@ class Storage(Protocol):
         """Begin a new file; directories on the way are made. An existing file is refused."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes of a file, or a part of them; fewer than ``length`` when the file ends before."""
+        """The bytes of a file, or ``length`` of them from ``offset`` on; fewer when the file ends before."""
 
     def publish(self, path: str, content: bytes) -> None:
         """Make a file appear durably, whole or not at all; an existing one is refused."""
@@ -82,8 +91,20 @@ class Storage(Protocol):
     def list(self, directory: str = "") -> list[str]:
         """Names of the files and directories in a directory, sorted; empty when there is no such directory."""
 
+    def directory_id(self) -> str | None:
+        """Tells the directory from another one that has its name, as when a volume is not mounted; None: not there.
+
+        Empty for stores in which a directory is nothing but the names in it.
+        """
+
+    def sync(self, directory: str = "") -> None:
+        """Make what was published in a directory, and deleted from it, survive a crash of the machine.
+
+        Whoever published it has done so, unless he died before he could. Deleting alone does not.
+        """
+
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file; one that is not there is no error. It may be there again after a crash of the machine."""
 
     def delete_directory(self, directory: str = "") -> None:
         """Remove a directory with everything in it; one that is not there is no error.
@@ -97,7 +118,7 @@ class Storage(Protocol):
 
 def open_storage(uri: str) -> Storage:
     """The storage of a directory, given as path or URI; the directory need not exist yet."""
-    scheme = _scheme(uri)
+    scheme = scheme_of(uri)
     if scheme in ("", "file"):
         return LocalStorage(uri)
     if scheme == "memory":
@@ -124,7 +145,7 @@ def check_writable(uri: str, purpose: str = "checkpoint directory", option: str 
         ) from error
 
 
-def join_uri(uri: str, *parts: str) -> str:
+def join_uri(uri: str, *names: str) -> str:
     """The URI or path of something below a directory; a query at the end of a URI stays at the end.
 
     >>> join_uri("/data/checkpoints/", "chk-1", "_metadata")
@@ -132,10 +153,10 @@ def join_uri(uri: str, *parts: str) -> str:
     >>> join_uri("s3://bucket/a?region=x", "b")
     's3://bucket/a/b?region=x'
     """
-    if not _scheme(uri):
-        return "/".join([uri.rstrip("/") or "", *parts])
+    if not scheme_of(uri):
+        return "/".join([uri.rstrip("/") or "", *names])
     split = urlsplit(uri)
-    return urlunsplit(split._replace(path="/".join([split.path.rstrip("/"), *parts])))
+    return urlunsplit(split._replace(path="/".join([split.path.rstrip("/"), *names])))
 
 
 def parent_uri(uri: str) -> str:
@@ -144,7 +165,7 @@ def parent_uri(uri: str) -> str:
     >>> parent_uri("/data/checkpoints/chk-1"), parent_uri("s3://bucket/a/b?region=x")
     ('/data/checkpoints', 's3://bucket/a?region=x')
     """
-    if not _scheme(uri):
+    if not scheme_of(uri):
         return uri.rstrip("/").rpartition("/")[0] or "/"
     split = urlsplit(uri)
     return urlunsplit(split._replace(path=split.path.rstrip("/").rpartition("/")[0]))
@@ -156,33 +177,12 @@ def shown(uri: str) -> str:
     >>> shown("s3://key:secret@bucket/path")
     's3://bucket/path'
     """
-    if not _scheme(uri):
-        return uri
-    split = urlsplit(uri)
-    return urlunsplit(split._replace(netloc=split.netloc.rpartition("@")[2]))
-
-
-def _scheme(uri: str) -> str:
-    head, colon, rest = uri.partition(":")
-    return head.lower() if colon and rest.startswith("/") and head.isidentifier() else ""
+    return without_secrets(uri)
 
 
 def _open_arrow(uri: str) -> ArrowStorage:
-    try:
-        from pyarrow.fs import FileSystem
-
-        file_system, path = FileSystem.from_uri(uri)
-    except Exception as error:  # whatever the client of a store raises when it cannot be set up
-        raise StorageError(_unusable(uri, error)) from error
+    file_system, path = open_file_system(uri)
     return ArrowStorage(file_system, path, uri)
-
-
-def _unusable(uri: str, error: Exception) -> str:
-    reason = str(error).partition("\n")[0]
-    if "Unrecognized filesystem type" in reason:
-        known = "a local path, or a URI with file, s3, gs, hdfs or abfs"
-        return f"{shown(uri)} is not a directory that Firesteel can reach: unknown scheme {_scheme(uri)!r}; use {known}"
-    return f"{shown(uri)} cannot be opened: {reason}"
 
 
 class ArrowStorage:
@@ -192,7 +192,7 @@ class ArrowStorage:
         self._fs = file_system
         self._path = path.rstrip("/")
         self._uri = uri
-        self._renames = file_system.type_name not in _OBJECT_STORES
+        self._renames = file_system.type_name not in OBJECT_STORES
 
     @property
     def uri(self) -> str:
@@ -220,7 +220,11 @@ class ArrowStorage:
         """See `Storage.publish`."""
         temporary = f"{path}.{uuid.uuid4().hex}.tmp" if self._renames else path
         output = self.create(temporary)
-        output.write(content)
+        try:
+            output.write(content)
+        except StorageError:
+            output.abort()
+            raise
         output.close()
         if self._renames:
             self._rename(temporary, path)
@@ -231,7 +235,7 @@ class ArrowStorage:
 
     def size(self, path: str) -> int | None:
         """See `Storage.size`."""
-        info = self._try(path, lambda: self._fs.get_file_info(self._full(path)))
+        info = self._info(path)
         return int(info.size) if info.is_file else None
 
     def list(self, directory: str = "") -> list[str]:
@@ -242,6 +246,13 @@ class ArrowStorage:
         infos = self._try(directory, lambda: self._fs.get_file_info(selector))
         return sorted(info.base_name for info in infos)
 
+    def directory_id(self) -> str | None:
+        """See `Storage.directory_id`: nothing is mounted here."""
+        return ""
+
+    def sync(self, directory: str = "") -> None:
+        """See `Storage.sync`: such stores have done it when they answer."""
+
     def delete(self, path: str) -> None:
         """See `Storage.delete`."""
         if self.exists(path):
@@ -249,7 +260,7 @@ class ArrowStorage:
 
     def delete_directory(self, directory: str = "") -> None:
         """See `Storage.delete_directory`."""
-        info = self._try(directory, lambda: self._fs.get_file_info(self._full(directory)))
+        info = self._info(directory)
         if not info.is_file and info.type.name != "NotFound":
             self._try(directory, lambda: self._fs.delete_dir(self._full(directory)))
 
@@ -257,11 +268,17 @@ class ArrowStorage:
         """See `Storage.make_directory`."""
         self._try(directory, lambda: self._fs.create_dir(self._full(directory), recursive=True))
 
+    def _info(self, path: str) -> Any:
+        info = self._try(path, lambda: self._fs.get_file_info(self._full(path)))
+        if info.type.name == "Unknown":
+            raise StorageError(f"{self._shown(path)}: the store does not say whether there is such a file")
+        return info
+
     def _read(self, full: str, offset: int, length: int | None) -> bytes:
         with self._fs.open_input_file(full) as file:
             size = file.size()
-            wanted = max(0, size - offset if length is None else min(length, size - offset))
-            return bytes(file.read_at(wanted, offset)) if wanted else b""
+            count = max(0, size - offset if length is None else min(length, size - offset))
+            return bytes(file.read_at(count, offset)) if count else b""
 
     def _rename(self, temporary: str, path: str) -> None:
         try:
@@ -284,8 +301,7 @@ class ArrowStorage:
         except FileNotFoundError as error:
             raise FileMissingError(f"{self._shown(path)} does not exist") from error
         except Exception as error:  # clients of object stores raise all kinds of errors
-            reason = str(error).partition("\n")[0]
-            raise StorageError(f"{self._shown(path)}: {reason}") from error
+            raise StorageError(f"{self._shown(path)}: {reason_of(error)}") from error
 
 
 class _ArrowOutput:
@@ -312,4 +328,4 @@ class _ArrowOutput:
 
 def absolute(uri: str) -> str:
     """A directory in a form that means the same in every process: relative paths become absolute ones."""
-    return uri if _scheme(uri) not in ("", "file") else os.path.abspath(LocalStorage(uri).uri)
+    return uri if scheme_of(uri) not in ("", "file") else os.path.abspath(LocalStorage(uri).uri)

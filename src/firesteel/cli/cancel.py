@@ -5,17 +5,24 @@ from __future__ import annotations
 import click
 
 from firesteel.checkpoint.storage import absolute
+from firesteel.cli.help_texts import examples
 from firesteel.cli.running_jobs import find_job, plain_errors
 from firesteel.cli.savepoint import report
 
 
-@click.command()
+@click.command(
+    short_help="End a job now.",
+    epilog=examples(
+        ("firesteel cancel JOB_ID", "end it; the beginning of the id will do"),
+        ("firesteel cancel -s /savepoints JOB_ID", "with a savepoint to resume from"),
+    ),
+)
 @click.option(
     "-s",
     "--withSavepoint",
     "directory",
     metavar="[DIR]",
-    help="Take a savepoint first, below DIR or where it is configured; if that fails the job goes on.",
+    help="Take a savepoint first, below DIR or where it is configured; if that fails the job continues.",
 )
 @click.argument("job_id", required=False)
 def cancel(directory: str | None, job_id: str | None) -> None:
@@ -35,9 +42,9 @@ def cancel(directory: str | None, job_id: str | None) -> None:
 
 def _cancel_with_savepoint(directory: str, job_id: str | None) -> None:
     # As in Flink, -s may stand alone before the job id.
-    wanted = (None, directory) if job_id is None else (absolute(directory), job_id)
-    job = find_job(wanted[1])
+    target, wanted_id = (None, directory) if job_id is None else (absolute(directory), job_id)
+    job = find_job(wanted_id)
     # Nothing may be committed between the savepoint and the end (rule L23), so this is a stop.
-    path = job.stop(drain=False, directory=wanted[0])
+    path = job.stop(drain=False, directory=target)
     click.echo(f"Cancelled job {job.entry.job_id}.")
     report(path)

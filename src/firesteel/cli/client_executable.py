@@ -13,26 +13,28 @@ import click
 
 from firesteel.cli.program_command import OWN_ARGUMENTS, PROGRAM_ARGUMENTS
 from firesteel.common.options import PYTHON_CLIENT_EXECUTABLE
-from firesteel.datastream.given_options import configured_options
+from firesteel.datastream._given_options import configured_options
 
 __all__ = ["switch_interpreter"]
 
 
 def switch_interpreter(context: click.Context, options: Mapping[str, Any], is_there: bool) -> None:
-    """Go on in the interpreter that the options name, unless that is this one (``is_there``: known to be)."""
-    wanted = options.get(PYTHON_CLIENT_EXECUTABLE.key) or configured_options().get(PYTHON_CLIENT_EXECUTABLE)
-    if not wanted or is_there:
+    """Continue in the interpreter that the options name, unless that is this one (``is_there``: known to be)."""
+    executable = options.get(PYTHON_CLIENT_EXECUTABLE.key) or configured_options().get(
+        PYTHON_CLIENT_EXECUTABLE
+    )
+    if not executable or is_there:
         return
-    found = shutil.which(os.path.expanduser(wanted))
-    if found is None:
-        raise click.UsageError(f"-pyclientexec: there is no Python interpreter {wanted!r}")
-    if os.path.abspath(found) == os.path.abspath(sys.executable):
+    path = shutil.which(os.path.expanduser(executable))
+    if path is None:
+        raise click.UsageError(f"-pyclientexec: there is no Python interpreter {executable!r}")
+    if os.path.abspath(path) == os.path.abspath(sys.executable):
         return
-    _check(found)
+    _check(path)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Takes the place of this process: signals, output and exit code are the program's without any help.
-    os.execv(found, [found, "-m", "firesteel.cli.main", *_command(context)])
+    # Replaces this process: signals, output and exit code are the program's without any help.
+    os.execv(path, [path, "-m", "firesteel.cli.main", *_command(context)])
 
 
 def _command(context: click.Context) -> list[str]:

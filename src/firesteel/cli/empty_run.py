@@ -1,4 +1,4 @@
-"""An executor whose tasks finish at once: a program goes on behind its job as if there had been no records."""
+"""An executor whose tasks finish at once: a program continues behind its job as if there had been no records."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["EmptyRun"]
 
 class EmptyRun:
     """`plan.executor.Executor` and its own attempt: it is over before `start` returns."""
+
+    is_trial = True
 
     def __init__(self, configuration: Configuration) -> None:
         pass

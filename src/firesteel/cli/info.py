@@ -15,6 +15,7 @@ import click
 from firesteel import launch
 from firesteel.cli.client_executable import switch_interpreter
 from firesteel.cli.empty_run import EmptyRun
+from firesteel.cli.help_texts import examples
 from firesteel.cli.program import Program
 from firesteel.cli.program_command import ProgramCommand, options_of, program_of, program_options
 from firesteel.cli.tracebacks import format_error
@@ -24,7 +25,7 @@ from firesteel.compiler.settings import read_settings
 from firesteel.graph import render as graph_render
 from firesteel.plan import render as plan_render
 
-#: Settings of what a job leaves behind and takes up again: one that does not run does neither.
+#: Settings of what a job leaves behind and resumes from: one that does not run does neither.
 _LASTING = (
     "execution.checkpointing.",
     "execution.savepoint.",
@@ -34,7 +35,14 @@ _LASTING = (
 )
 
 
-@click.command(cls=ProgramCommand)
+@click.command(
+    cls=ProgramCommand,
+    short_help="Show the plans of a program's jobs without running them.",
+    epilog=examples(
+        ("firesteel info job.py", "stages, chains, parallelism, distributions"),
+        ("firesteel info --format mermaid job.py > plan.mmd", "the same as a diagram"),
+    ),
+)
 @program_options
 @click.option(
     "--format",
@@ -55,7 +63,10 @@ def info(
     arguments: tuple[str, ...],
     **settings: Any,
 ) -> None:
-    """Show the plans of a program's jobs."""
+    """Show the plans of a program's jobs without running them.
+
+    The program itself runs to its end; a job counts as finished, without results, as soon as it is shown.
+    """
     options = options_of(**settings)
     switch_interpreter(context, options, in_client_executable)
     program = program_of(script, module, pyflink, arguments, settings["python_files"])
@@ -82,20 +93,20 @@ class _ShownJobs:
         self._output = sys.stdout
         self.count = 0
 
-    def take(self, submission: launch.Submission) -> launch.Submission:
+    def show(self, submission: launch.Submission) -> launch.Submission:
         """Show a job, and let it be over at once."""
         text = _shown(submission, self._form).rstrip("\n")
         self.count += 1
         click.echo(text if self.count == 1 else f"\n{text}", file=self._output)
         values: dict[str, Any] = {}
         submission.configuration.add_all_to_dict(values)
-        kept = {key: value for key, value in values.items() if not key.startswith(_LASTING)}
-        return replace(submission, configuration=Configuration.from_dict(kept), executor=EmptyRun)
+        settings = {key: value for key, value in values.items() if not key.startswith(_LASTING)}
+        return replace(submission, configuration=Configuration.from_dict(settings), executor=EmptyRun)
 
 
 def _run(program: Program, options: dict[str, Any], shown: _ShownJobs) -> None:
     # Only plans go to standard output, so that they can be piped.
-    with launch.intercept(shown.take), redirect_stdout(sys.stderr):
+    with launch.intercept(shown.show), redirect_stdout(sys.stderr):
         try:
             program.run(options)
         except SystemExit as end:

@@ -6,6 +6,7 @@ import click
 
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
+from firesteel.cli.help_texts import examples
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
@@ -14,7 +15,15 @@ from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        ("firesteel init my-project", "begin with a project that works"),
+        ("firesteel run --simulate job.py", "try a program out, without Java and Spark"),
+        ("firesteel run job.py", "run it on a Spark inside this process"),
+        ("firesteel run --help", "everything about a command"),
+    ),
+)
 @click.version_option(__version__, "--version", "-v", prog_name="firesteel")
 def main() -> None:
     """Apache Flink's DataStream model in Python, executed by Apache Spark."""

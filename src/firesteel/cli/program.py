@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firesteel.datastream.given_options import CLIENT_VARIABLE
+from firesteel.datastream._given_options import CLIENT_VARIABLE
+from firesteel.datastream._unexecuted import telling_of_unexecuted_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Program:
 
     def run(self, options: Mapping[str, Any]) -> None:
         """Run to the end; job ``options`` reach it as a client's wishes. Raises what the program raises."""
-        with _surroundings(self, options):
+        with _surroundings(self, options), telling_of_unexecuted_streams():
             if self.pyflink:
                 from firesteel.pyflink_alias import install
 

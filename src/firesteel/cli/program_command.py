@@ -1,4 +1,4 @@
-"""What all commands that take a program share: Flink's spellings, and where the program's own arguments begin.
+"""What all commands that run a program share: Flink's spellings, and where the program's own arguments begin.
 
 Flink writes long options with one dash (``-pyfs``) and stops reading options at the program or, after
 ``-py``, at the first thing it does not know. Everything from there on belongs to the program.
@@ -14,6 +14,7 @@ import click
 
 from firesteel.checkpoint.storage import absolute
 from firesteel.cli.program import Program
+from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.options import (
@@ -29,7 +30,8 @@ from firesteel.common.options import (
     SAVEPOINT_PATH,
     SPARK_MASTER,
 )
-from firesteel.datastream.given_options import checked, configured_options
+from firesteel.datastream._given_options import checked, configured_options
+from firesteel.spark.master_url import check_form
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +44,7 @@ _NAMES_PROGRAM = ("-py", "--python", "-pym", "--pyModule")
 class ProgramCommand(click.Command):
     """A command whose own options end where the program's arguments begin."""
 
+    @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put ``--`` where the program begins, then parse as usual."""
         end = self._end_of_options(ctx, args)
@@ -132,7 +135,7 @@ def program_options(command: F) -> F:
         click.option(
             "--resume",
             is_flag=True,
-            help="Go on from the newest checkpoint of an earlier run of the same job, if there is one.",
+            help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
         ),
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
         click.option("--in-client-executable", is_flag=True, hidden=True),
@@ -189,7 +192,8 @@ def options_of(
     options = {key: value for key, value in given.items() if value is not None}
     options.update(_definition(text) for text in definitions)
     try:
-        checked(Configuration.from_dict(options))
+        given_options = checked(Configuration.from_dict(options))
+        check_form(given_options.get(SPARK_MASTER))
         configured_options()  # so that a mistake in the configuration file shows before the program runs
     except InvalidOptionError as error:
         raise click.UsageError(str(error)) from error
@@ -204,4 +208,4 @@ def _definition(text: str) -> tuple[str, str]:
 
 
 def _listed(text: str | None) -> list[str]:
-    return [part for part in (text or "").split(",") if part]
+    return [item for item in (text or "").split(",") if item]

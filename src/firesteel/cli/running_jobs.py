@@ -9,11 +9,13 @@ from datetime import datetime
 import click
 
 from firesteel.common.errors import FiresteelError
-from firesteel.jobmaster.running_job import RunningJob, running_jobs
+from firesteel.jobmaster.remote.history import EndedJob, ended_jobs
+from firesteel.jobmaster.remote.running_job import RunningJob, running_jobs
+from firesteel.jobmaster.terminal.progress_lines import duration
 
-__all__ = ["find_job", "job_line", "plain_errors"]
+__all__ = ["ended_line", "find_job", "job_line", "plain_errors"]
 
-Found = tuple[RunningJob, str]
+JobAndStatus = tuple[RunningJob, str]
 
 
 def find_job(job_id: str | None) -> RunningJob:
@@ -29,21 +31,33 @@ def find_job(job_id: str | None) -> RunningJob:
         if matching
         else "no job runs on this machine with id"
     )
-    raise click.ClickException(f"{problem} {job_id}\n{_listed(jobs)}")
+    over = [] if matching else [job for job in ended_jobs() if job.job_id.startswith(job_id.lower())]
+    ended = [f"it has ended:\n  {ended_line(over[-1])}"] if over else []
+    raise click.ClickException("\n".join([f"{problem} {job_id}", *ended, _listed(jobs)]))
 
 
 def job_line(job: RunningJob, status: str) -> str:
     """One line about a job: when it was started, id, name and state."""
     entry = job.entry
-    started = datetime.fromtimestamp(entry.started / 1000).strftime("%d.%m.%Y %H:%M:%S")
-    return f"{started} : {entry.job_id} : {entry.name} ({status})"
+    return f"{_moment(entry.started)} : {entry.job_id} : {entry.name} ({status})"
 
 
-def _listed(jobs: Sequence[Found]) -> str:
+def ended_line(job: EndedJob) -> str:
+    """One line about a job that is over: as of one that runs, with when and why it ended."""
+    reason = f": {job.reason}" if job.reason else ""
+    return (
+        f"{_moment(job.started)} : {job.job_id} : {job.name} ({job.status}) ended {_moment(job.ended)} after "
+        f"{duration(job.seconds)}{reason}"
+    )
+
+
+def _moment(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000).strftime("%d.%m.%Y %H:%M:%S")
+
+
+def _listed(jobs: Sequence[JobAndStatus]) -> str:
     if not jobs:
-        return (
-            "no job is running; jobs of 'python job.py' are found when FIRESTEEL_REGISTER=1 is set for them"
-        )
+        return "no job is running; 'firesteel list -a' also shows those that have ended"
     return "\n".join(["running jobs:", *(f"  {job_line(job, status)}" for job, status in jobs)])
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import click
 
-from firesteel.checkpoint.restore_point import dispose
 from firesteel.checkpoint.storage import absolute
+from firesteel.checkpoint.stored_checkpoint import dispose
+from firesteel.cli.help_texts import examples
 from firesteel.cli.running_jobs import find_job, plain_errors
 
 
-@click.command()
+@click.command(
+    short_help="Take a savepoint of a running job, or delete one.",
+    epilog=examples(
+        ("firesteel savepoint JOB_ID", "where 'execution.checkpointing.savepoint-dir' says"),
+        ("firesteel savepoint JOB_ID /savepoints", "below a directory"),
+        ("firesteel savepoint -d /savepoints/savepoint-f0ee1b-1c54689e4731", "delete one"),
+    ),
+)
 @click.option("-d", "--dispose", "disposed", metavar="PATH", help="Delete the savepoint at PATH.")
 @click.argument("job_id", required=False)
 @click.argument("directory", required=False)
 def savepoint(disposed: str | None, job_id: str | None, directory: str | None) -> None:
-    """Take a savepoint of a job, below DIRECTORY or where it is configured. The job goes on."""
+    """Take a savepoint of a job, below DIRECTORY or where it is configured. The job continues."""
     with plain_errors():
         if disposed is not None:
             if job_id is not None:
@@ -30,4 +38,4 @@ def savepoint(disposed: str | None, job_id: str | None, directory: str | None) -
 def report(path: str) -> None:
     """Say where a savepoint is and what it is good for."""
     click.echo(f"Savepoint completed. Path: {path}")
-    click.echo("A program goes on from here with: firesteel run -s PATH PROGRAM")
+    click.echo("A program resumes from here with: firesteel run -s PATH PROGRAM")

@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 import firesteel
+from firesteel.common._did_you_mean import suggestion_for
 from firesteel.common.errors import FiresteelError
 
 #: Set to 1: tracebacks are shown whole.
@@ -20,11 +21,29 @@ def format_error(error: BaseException) -> str:
     """The error as a person wants to see it, ending in a newline."""
     if os.environ.get(FULL_VARIABLE) == "1":
         return "".join(traceback.format_exception(error))
+    if isinstance(error, ModuleNotFoundError) and error.name == "pyflink":
+        return _without_pyflink(error)
     summary = traceback.TracebackException.from_exception(error)
     _trim(summary, error)
     if not summary.stack and summary.__cause__ is None and summary.__context__ is None:
         return "".join(summary.format_exception_only())
-    return "".join(summary.format())
+    return _with_suggestion("".join(summary.format()), error)
+
+
+def _with_suggestion(text: str, error: BaseException) -> str:
+    """The text with the name that may be meant; Python itself adds it from 3.12 on."""
+    found = None if getattr(error, "__notes__", None) else suggestion_for(error)
+    return text if found is None else f"{text.rstrip()}. Did you mean: {found!r}?\n"
+
+
+def _without_pyflink(error: ModuleNotFoundError) -> str:
+    """One sentence for a PyFlink program that was started as one of Firesteel."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame)]
+    who = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "the program"
+    return (
+        f"{who} imports pyflink, which is not installed: 'firesteel run --pyflink job.py' runs PyFlink programs with "
+        "Firesteel in its place; or import firesteel instead\n"
+    )
 
 
 def _trim(summary: traceback.TracebackException, error: BaseException) -> None:

@@ -3,6 +3,9 @@
 Standard library only, and quick to import.
 """
 
+import importlib as _importlib
+from typing import TYPE_CHECKING, Any
+
 from firesteel.common.accumulators import Accumulator
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.config_options import ConfigOption, ConfigOptions
@@ -72,3 +75,12 @@ __all__ = [
     "WatermarkOutput",
     "WatermarkStrategy",
 ]
+
+if not TYPE_CHECKING:  # type checkers must still see which names do not exist
+
+    def __getattr__(name: str) -> Any:
+        """PyFlink's older names for schemas, which are where the formats are now."""
+        kind, _, rest = name.partition("Row")
+        if kind in ("Json", "Csv", "Avro") and rest in ("SerializationSchema", "DeserializationSchema"):
+            return getattr(_importlib.import_module(f"firesteel.datastream.formats.{kind.lower()}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

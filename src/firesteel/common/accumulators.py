@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any, Generic, TypeVar
 
+from firesteel.common._override import override
+
 __all__ = [
     "Accumulator",
     "AverageAccumulator",
@@ -44,6 +46,7 @@ class Accumulator(abc.ABC, Generic[V, R]):
     def merge(self, other: Accumulator[V, R]) -> None:
         """Take another subtask's result into account."""
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.get_local_value()!r})"
 
@@ -56,20 +59,21 @@ class _Counter(Accumulator[Any, Any]):
     def __init__(self, value: int | float | None = None) -> None:
         self._value = self._zero if value is None else value
 
+    @override
     def add(self, value: int | float = 1) -> None:
-        """Add to the sum."""
         self._value += value
 
+    @override
     def get_local_value(self) -> Any:
-        """Return the sum."""
         return self._value
 
+    @override
     def reset_local(self) -> None:
         """Set the sum to zero."""
         self._value = self._zero
 
+    @override
     def merge(self, other: Accumulator[Any, Any]) -> None:
-        """Add another sum."""
         self._value += other.get_local_value()
 
 
@@ -104,19 +108,21 @@ class AverageAccumulator(Accumulator[Any, float]):
         self._count = 0
         self._sum = 0.0
 
+    @override
     def add(self, value: int | float) -> None:
         """Take a number into account."""
         self._count += 1
         self._sum += value
 
+    @override
     def get_local_value(self) -> float:
-        """Return the mean."""
         return self._sum / self._count if self._count else 0.0
 
+    @override
     def reset_local(self) -> None:
-        """Forget all numbers."""
         self._count, self._sum = 0, 0.0
 
+    @override
     def merge(self, other: Accumulator[Any, float]) -> None:
         """Take the numbers of another mean into account."""
         if not isinstance(other, AverageAccumulator):
@@ -133,28 +139,30 @@ class _Extreme(Accumulator[Any, Any]):
     def __init__(self, value: int | float | None = None) -> None:
         self._value = self._neutral if value is None else value
 
+    @override
     def get_local_value(self) -> Any:
         """Return the extreme so far."""
         return self._value
 
+    @override
     def reset_local(self) -> None:
-        """Forget all values."""
         self._value = self._neutral
 
+    @override
     def merge(self, other: Accumulator[Any, Any]) -> None:
         """Take another extreme into account."""
         self.add(other.get_local_value())
 
 
 class _Minimum(_Extreme):
+    @override
     def add(self, value: int | float) -> None:
-        """Keep the smaller one."""
         self._value = min(self._value, value)
 
 
 class _Maximum(_Extreme):
+    @override
     def add(self, value: int | float) -> None:
-        """Keep the larger one."""
         self._value = max(self._value, value)
 
 
@@ -200,20 +208,21 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
     def __init__(self) -> None:
         self._values: list[Any] = []
 
+    @override
     def add(self, value: Any) -> None:
-        """Append a value."""
         self._values.append(value)
 
+    @override
     def get_local_value(self) -> list[Any]:
         """Return the values so far."""
         return list(self._values)
 
+    @override
     def reset_local(self) -> None:
-        """Forget all values."""
         self._values = []
 
+    @override
     def merge(self, other: Accumulator[Any, list[Any]]) -> None:
-        """Append another subtask's values."""
         self._values += other.get_local_value()
 
 
@@ -229,19 +238,20 @@ class Histogram(Accumulator[int, dict[int, int]]):
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
+    @override
     def add(self, value: int) -> None:
-        """Count a value."""
         self._counts[value] = self._counts.get(value, 0) + 1
 
+    @override
     def get_local_value(self) -> dict[int, int]:
         """Return the counts by value."""
         return dict(sorted(self._counts.items()))
 
+    @override
     def reset_local(self) -> None:
-        """Forget all counts."""
         self._counts = {}
 
+    @override
     def merge(self, other: Accumulator[int, dict[int, int]]) -> None:
-        """Add another subtask's counts."""
         for value, count in other.get_local_value().items():
             self._counts[value] = self._counts.get(value, 0) + count

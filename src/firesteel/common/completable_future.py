@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from firesteel.common._override import override
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
@@ -89,5 +91,6 @@ class CompletableFuture:
         """Call `callback` with this future once it is done, at once if it is."""
         self._future.add_done_callback(lambda _: callback(self))
 
+    @override
     def __str__(self) -> str:
         return f"CompletableFuture({'done' if self.done() else 'pending'})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from firesteel.common import option_types
+from firesteel.common import _option_types as option_types
+from firesteel.common._option_types import OptionType
 from firesteel.common.errors import InvalidOptionError, short_repr
-from firesteel.common.option_types import OptionType
 from firesteel.common.time import Duration
 
 __all__ = ["ConfigOption", "ConfigOptions"]

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from firesteel.common import option_types
+from firesteel.common import _option_types as option_types
+from firesteel.common._java_numbers import format_float64
+from firesteel.common._override import override
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.errors import InvalidOptionError, short_repr
-from firesteel.common.java_numbers import format_float64
 
 __all__ = ["Configuration"]
 
@@ -142,7 +143,10 @@ class Configuration:
 
     def remove_config(self, key: str) -> bool:
         """Remove a key; tells whether it was there."""
-        return self._values.pop(key, _ABSENT) is not _ABSENT
+        if key not in self._values:
+            return False
+        del self._values[key]
+        return True
 
     def _read(self, key: str, default: T, kind: option_types.OptionType[T]) -> T:
         if key not in self._values:
@@ -150,9 +154,11 @@ class Configuration:
         option: ConfigOption[T] = ConfigOption(key, kind)
         return option.parse(self._values[key])
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Configuration) and self._typed() == other._typed()
 
+    @override
     def __hash__(self) -> int:
         return hash(frozenset((key, str(value)) for key, value in self._values.items()))
 
@@ -160,14 +166,38 @@ class Configuration:
         """Values with their types: True, 1 and 1.0 are equal in Python, but not as options."""
         return {key: (type(value), value) for key, value in self._values.items()}
 
+    @override
     def __str__(self) -> str:
-        return "{" + ", ".join(f"{key}={_to_text(value)}" for key, value in self._values.items()) + "}"
+        return (
+            "{" + ", ".join(f"{key}={_to_text(value)}" for key, value in _shown(self._values).items()) + "}"
+        )
 
+    @override
     def __repr__(self) -> str:
-        return f"Configuration({self._values!r})"
+        return f"Configuration({_shown(self._values)!r})"
 
 
-_ABSENT = object()
+#: What a key has in it when its value is nobody's business; Flink hides these, too.
+_SENSITIVE = (
+    "password",
+    "secret",
+    "access-key",
+    "access.key",
+    "apikey",
+    "api-key",
+    "token",
+    "account.key",
+    "credential",
+)
+
+
+def _shown(values: Mapping[str, object]) -> dict[str, object]:
+    """Values for people, without those that are secret."""
+    return {key: "******" if _is_sensitive(key) else value for key, value in values.items()}
+
+
+def _is_sensitive(key: str) -> bool:
+    return any(word in key.lower() for word in _SENSITIVE)
 
 
 def _to_text(value: object) -> str:

@@ -9,9 +9,13 @@
     │   ├── TypeMismatchError               a value does not fit its declared type
     │   ├── InvalidFieldError               a field does not exist in the records of a stream
     │   ├── WrongArgumentError              an argument is not the kind of object the operation needs
+    │   ├── InvalidArgumentError            an argument has a value that cannot be
     │   ├── InvalidOptionError              an option has an unknown key or a bad value
     │   ├── StateNotSerializableError       a state value cannot be written to a checkpoint
-    │   └── UnsupportedOperationError       the operation does not exist on this kind of stream
+    │   ├── UnsupportedOperationError       the operation does not exist on this kind of stream
+    │   ├── UnknownOperationError           there is no operation of this name
+    │   └── MissingFeatureError             a feature of Flink that this version does not have
+    │       └── MissingModuleError            a module of PyFlink that this version does not have
     ├── SetupError                        the machine or the session is not ready; fix the installation
     │   ├── JavaMissingError                no usable Java runtime
     │   ├── SparkSettingsError              the Spark session lacks a required setting
@@ -22,9 +26,12 @@
     │   ├── CorruptStateError               a checkpoint, savepoint or state file is damaged or cut off
     │   ├── IncompatibleStateError          the state does not fit the program that wants to go on with it
     │   └── NoSuchSnapshotError             there is no checkpoint or savepoint at a place
+    ├── DeserializationError              a message does not fit its format
+    ├── FileContentError                  a file has something in it that its format cannot read
     └── JobExecutionError                 a job that had started did not succeed
         ├── UserCodeError                   a user function raised
         ├── TaskLostError                   a worker process or machine went away
+        │   └── HeartbeatError                it gives no sign of life
         ├── JobCancelledError               somebody cancelled the job
         ├── JobTakenOverError               another driver runs the job now
         ├── CheckpointError                 a checkpoint or savepoint could not be taken
@@ -41,14 +48,20 @@ import os
 import types
 from typing import Any
 
+from firesteel.common._override import override
+
 __all__ = [
     "CheckpointError",
     "CorruptStateError",
     "DataLossError",
+    "DeserializationError",
+    "FileContentError",
     "FileMissingError",
     "FiresteelError",
     "FunctionNotSerializableError",
+    "HeartbeatError",
     "IncompatibleStateError",
+    "InvalidArgumentError",
     "InvalidFieldError",
     "InvalidKeyError",
     "InvalidOptionError",
@@ -56,6 +69,8 @@ __all__ = [
     "JobCancelledError",
     "JobExecutionError",
     "JobTakenOverError",
+    "MissingFeatureError",
+    "MissingModuleError",
     "NoSuchSnapshotError",
     "NotEnoughSlotsError",
     "ProgramError",
@@ -66,6 +81,7 @@ __all__ = [
     "StorageError",
     "TaskLostError",
     "TypeMismatchError",
+    "UnknownOperationError",
     "UnsupportedOperationError",
     "UserCodeError",
     "WrongArgumentError",
@@ -84,6 +100,7 @@ def _rebuild(cls: type[FiresteelError], args: tuple[Any, ...], state: dict[str, 
 class FiresteelError(Exception):
     """Root of every error that Firesteel raises on purpose."""
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own reduction calls the constructor with `args` only and loses keyword arguments.
         return _rebuild, (type(self), self.args, self.__dict__)
@@ -155,8 +172,12 @@ class WrongArgumentError(ProgramError, TypeError):
     """An argument is not the kind of object the operation needs."""
 
 
+class InvalidArgumentError(ProgramError, ValueError):
+    """An argument has a value that cannot be."""
+
+
 class InvalidOptionError(ProgramError, ValueError):
-    """An option has an unknown key, or a value that cannot be understood."""
+    """An option has an unknown key, a value that cannot be understood, or asks for protection that is not there."""
 
 
 class StateNotSerializableError(ProgramError, TypeError):
@@ -165,6 +186,36 @@ class StateNotSerializableError(ProgramError, TypeError):
 
 class UnsupportedOperationError(ProgramError):
     """The operation exists in Flink's model, but not on this object or not in this mode."""
+
+
+class MissingFeatureError(ProgramError, NotImplementedError):
+    """The program asks for a feature of Flink that this version does not have."""
+
+
+class MissingModuleError(MissingFeatureError, ModuleNotFoundError):
+    """A module that is not there, with the ``reason`` in words."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"no module named {name!r}: {reason}")
+        self.name = name
+        self.reason = reason
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.reason)
+
+
+class UnknownOperationError(ProgramError, AttributeError):
+    """There is no operation of this name; says which one may be meant."""
+
+    def __init__(self, message: str = "", *, name: str | None = None) -> None:
+        # With a name and no object Python adds no guess of its own to the one in the message.
+        super().__init__(message)
+        self.name = name
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), name=self.name), self.args  # Python keeps it outside of __dict__
 
 
 class SetupError(FiresteelError):
@@ -223,6 +274,92 @@ class IncompatibleStateError(StateError):
 
 class NoSuchSnapshotError(StateError):
     """There is no checkpoint or savepoint at the place that was given."""
+
+
+class DeserializationError(FiresteelError, ValueError):
+    """A message does not fit its format, or the type that its schema has for it.
+
+    Schemas say what was expected and where in the message; a batch adds the ``index`` of the message in it, and the
+    connector what it knows of the message's origin (`found`).
+
+    >>> error = DeserializationError(b'{"n": "x"}', "expected int, got str", format="JSON", path="n")
+    >>> print(error.found(topic="orders", partition=3, offset=77))
+    message is no valid JSON: at n: expected int, got str; the message is b'{"n": "x"}', of topic 'orders', partition 3, offset 77
+    >>> error.where
+    {'topic': 'orders', 'partition': 3, 'offset': 77}
+    """
+
+    def __init__(
+        self,
+        message: bytes,
+        reason: str,
+        *,
+        format: str = "record",
+        path: str = "",
+        position: int | None = None,
+        index: int | None = None,
+    ) -> None:
+        self.message = message
+        self.reason = reason
+        self.format = format
+        #: The field that does not fit, such as ``items[0].price``; empty for the whole message.
+        self.path = path
+        #: The byte, counted from 0, at which the message cannot be understood.
+        self.position = position
+        #: Position of the message in the batch that was to be deserialized.
+        self.index = index
+        #: What the connector knows of the message: topic, partition, offset; file and line.
+        self.where: dict[str, Any] = {}
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        field = f"at {self.path}: " if self.path else ""
+        byte = "" if self.position is None else f" (byte {self.position})"
+        origin = ", ".join(f"{name} {value!r}" for name, value in self.where.items())
+        return (
+            f"message is no valid {self.format}: {field}{self.reason}{byte}; the message is "
+            f"{_short_bytes(self.message)}{', of ' if origin else ''}{origin}"
+        )
+
+    def at(self, index: int) -> DeserializationError:
+        """Return self, as the error of the message with that number in a batch."""
+        self.index = index
+        return self
+
+    def found(self, **where: Any) -> DeserializationError:
+        """Return self, with what is known of the origin of the message: topic, partition, offset and so on."""
+        self.where |= where
+        self.args = (self._text(),)
+        return self
+
+
+class FileContentError(FiresteelError, ValueError):
+    """A file has something in it that its format cannot read.
+
+    ``position`` is a byte of the file, decompressed if need be; ``line`` counts from 1; ``text`` is what could not be read.
+
+    >>> print(FileContentError("expected INT, got 'x'", file="a.csv", line=3, position=27, text="x,1"))
+    unreadable content in a.csv, line 3 (byte 27): expected INT, got 'x'; it reads 'x,1'
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str,
+        line: int | None = None,
+        position: int | None = None,
+        text: object = None,
+    ) -> None:
+        self.reason = reason
+        self.file = file
+        self.line = line
+        self.position = position
+        self.text = text
+        where = f"{file}, line {line}" if line is not None else file
+        byte = f" (byte {position})" if position is not None else ""
+        shown = f"; it reads {short_repr(text)}" if text is not None else ""
+        super().__init__(f"unreadable content in {where}{byte}: {reason}{shown}")
 
 
 class JobExecutionError(FiresteelError):
@@ -285,6 +422,10 @@ class TaskLostError(JobExecutionError):
     """A worker process or machine disappeared while it ran a task."""
 
 
+class HeartbeatError(TaskLostError):
+    """A task, its machine, or Spark's driver process gave no sign of life for ``heartbeat.timeout``."""
+
+
 class JobCancelledError(JobExecutionError):
     """The job ended because it was cancelled."""
 
@@ -299,6 +440,14 @@ class DataLossError(JobExecutionError):
 
 class CheckpointError(JobExecutionError):
     """A checkpoint or savepoint could not be taken."""
+
+
+def _short_bytes(message: object, limit: int = 200) -> str:
+    """The bytes, shortened to their beginning."""
+    if not isinstance(message, bytes | bytearray | memoryview):
+        return short_repr(message)
+    data = bytes(message)
+    return f"{data!r}" if len(data) <= limit else f"{data[:limit]!r}... ({len(data):,} bytes)"
 
 
 def short_repr(value: object, limit: int = 200) -> str:

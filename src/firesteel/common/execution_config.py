@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from firesteel.common import options
+from firesteel.common._override import override
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
+from firesteel.common.errors import InvalidArgumentError
 from firesteel.common.execution_mode import ExecutionMode
 from firesteel.common.input_dependency_constraint import InputDependencyConstraint
 from firesteel.common.restart_strategy import RestartStrategyConfiguration
@@ -67,7 +69,7 @@ class ExecutionConfig:
             self._configuration.remove_config(options.PARALLELISM_DEFAULT.key)
             return self
         if parallelism < 1:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"parallelism must be at least 1, or PARALLELISM_DEFAULT (-1), got {parallelism}"
             )
         return self._set(options.PARALLELISM_DEFAULT, parallelism)
@@ -79,7 +81,7 @@ class ExecutionConfig:
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
         """Set the number of key groups: the upper bound for rescaling with state."""
         if not 1 <= max_parallelism <= _MAX_PARALLELISM_LIMIT:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"max parallelism must be between 1 and {_MAX_PARALLELISM_LIMIT}, got {max_parallelism}"
             )
         return self._set(options.MAX_PARALLELISM, max_parallelism)
@@ -120,7 +122,7 @@ class ExecutionConfig:
 
     def _set_millis(self, option: ConfigOption[Duration], millis: int) -> ExecutionConfig:
         if millis < 0:
-            raise ValueError(f"'{option.key}' must not be negative, got {millis}")
+            raise InvalidArgumentError(f"'{option.key}' must not be negative, got {millis}")
         return self._set(option, Duration.of_millis(millis))
 
     # What programs can read.
@@ -293,9 +295,11 @@ class ExecutionConfig:
         """Accept the wish (Flink 1.x); without effect."""
         return self
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutionConfig) and self._configuration == other._configuration
 
+    @override
     def __hash__(self) -> int:
         return hash(self._configuration)
 

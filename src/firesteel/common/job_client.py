@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 
+from firesteel.common._metric_values import JobMetrics
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.job_id import JobID
 
@@ -41,6 +42,10 @@ class JobClient(abc.ABC):
     @abc.abstractmethod
     def get_accumulators(self) -> CompletableFuture:
         """Ask for the accumulators' values so far, a dict by name."""
+
+    def metrics(self) -> JobMetrics:
+        """The metrics of the job's functions, as the tasks last reported them; not in PyFlink."""
+        raise NotImplementedError(f"a {type(self).__name__} knows no metrics of its job")
 
     @abc.abstractmethod
     def get_job_execution_result(self) -> CompletableFuture:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+from firesteel.common._override import override
+from firesteel.common.errors import InvalidArgumentError
+
 __all__ = ["JobID"]
 
 
@@ -35,15 +38,19 @@ class JobID:
         """Return the id as 32 hexadecimal digits."""
         return self._hex
 
+    @override
     def __str__(self) -> str:
         return self._hex
 
+    @override
     def __repr__(self) -> str:
         return f"JobID({self._hex})"
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JobID) and self._hex == other._hex
 
+    @override
     def __hash__(self) -> int:
         return hash(self._hex)
 
@@ -51,5 +58,5 @@ class JobID:
 def _checked(text: str) -> str:
     lowered = text.lower()
     if len(lowered) != 32 or not set(lowered) <= set("0123456789abcdef"):
-        raise ValueError(f"a job id is 32 hexadecimal digits, got {text!r}")
+        raise InvalidArgumentError(f"a job id is 32 hexadecimal digits, got {text!r}")
     return lowered

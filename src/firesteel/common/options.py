@@ -1,7 +1,7 @@
 """Every option Firesteel knows: key, type, default and one line of documentation.
 
 Constants are grouped by subject and collected in a registry; `all_options` lists it, `find_option` looks one up
-by key, `unknown_keys` finds misspelt ones.
+by key. `unknown_keys` finds misspelt ones, `refused_options` and `options_without_effect` what Flink has and Firesteel has not.
 
 >>> find_option("parallelism.default") is PARALLELISM_DEFAULT
 True
@@ -13,24 +13,35 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from firesteel.common.config_options import ConfigOption
-from firesteel.common.configuration import Configuration
-from firesteel.common.option_types import (
+from firesteel.common._flink_options import ANSWERS, FlinkOptions, answer_to, flink_keys
+from firesteel.common._option_types import (
     BOOLEAN,
     DURATION,
     FLOAT,
     INTEGER,
     MEMORY,
     PATH_LIST,
+    PORTS,
     STRING,
     STRING_LIST,
     STRING_MAP,
     OptionType,
     choice,
 )
+from firesteel.common.config_options import ConfigOption
+from firesteel.common.configuration import Configuration
 from firesteel.common.time import Duration
 
-__all__ = ["OPEN_PREFIXES", "all_options", "find_option", "unknown_keys"]
+__all__ = [
+    "OWN_NAMESPACES",
+    "all_options",
+    "find_option",
+    "flink_options",
+    "is_own",
+    "options_without_effect",
+    "refused_options",
+    "unknown_keys",
+]
 
 T = TypeVar("T")
 
@@ -62,6 +73,13 @@ def _parse_high_availability(value: object) -> str:
         "drivers choose their leader through files in a directory, there is no ZooKeeper and no Kubernetes client; "
         "use filesystem"
     )
+
+
+def _s3_spellings(*names: str) -> tuple[str, ...]:
+    """How else Flink and Hadoop let users write an option of S3."""
+    first = f"s3.{names[0]}"
+    keys = [f"{prefix}.{name}" for name in names for prefix in ("s3", "s3a", "fs.s3a")]
+    return tuple(key for key in keys if key != first)
 
 
 _ms = Duration.of_millis
@@ -105,14 +123,27 @@ AUTO_WATERMARK_INTERVAL = _required(
     _ms(200),
     "How often periodic watermark generators are asked for a watermark; 0: never.",
 )
+WATERMARK_STALL_WARNING = _required(
+    "firesteel.watermark.stall-warning",
+    DURATION,
+    _s(60),
+    "Warn when an operator that waits for event time gets records for so long, and its watermark stands; 0: never.",
+)
 OBJECT_REUSE = _required(
-    "pipeline.object-reuse", BOOLEAN, False, _IGNORED + "chained operators always share objects."
+    "pipeline.object-reuse",
+    BOOLEAN,
+    False,
+    "Hand objects from operator to operator as they are; without it a record is a value, copied where it can change.",
 )
 GLOBAL_JOB_PARAMETERS = _optional(
     "pipeline.global-job-parameters", STRING_MAP, "Parameters that every function of the job can read."
 )
 PIPELINE_JARS = _optional("pipeline.jars", STRING_LIST, "Jar files for the Spark session.")
-PIPELINE_CLASSPATHS = _optional("pipeline.classpaths", STRING_LIST, "Class paths for the Spark session.")
+PIPELINE_CLASSPATHS = _optional(
+    "pipeline.classpaths",
+    STRING_LIST,
+    "Paths or file: URLs, the same on all machines, that Spark's JVMs load classes from.",
+)
 CACHED_FILES = _optional("pipeline.cached-files", STRING, "Files registered for distribution to the workers.")
 CLOSURE_CLEANER_LEVEL = _required(
     "pipeline.closure-cleaner-level",
@@ -133,7 +164,7 @@ WATERMARK_ALIGNMENT_ALLOW_UNALIGNED_SPLITS = _required(
     "pipeline.watermark-alignment.allow-unaligned-source-splits",
     BOOLEAN,
     False,
-    "Whether sources that cannot pause splits may take part in alignment.",
+    _IGNORED + "a source waits as a whole, whether it could pause splits or not.",
 )
 
 # Execution.
@@ -159,10 +190,48 @@ LATENCY_INTERVAL = _required(
 )
 
 TASK_CANCELLATION_INTERVAL = _required(
-    "task.cancellation.interval", DURATION, _ms(30_000), _IGNORED + "see firesteel.cancel.grace."
+    "task.cancellation.interval",
+    DURATION,
+    _ms(30_000),
+    _IGNORED + "see firesteel.cancel.grace.",
+    "task.cancellation-interval",
 )
 TASK_CANCELLATION_TIMEOUT = _required(
     "task.cancellation.timeout", DURATION, _ms(180_000), _IGNORED + "see firesteel.cancel.grace."
+)
+HEARTBEAT_INTERVAL = _required(
+    "heartbeat.interval",
+    DURATION,
+    _s(10),
+    "How often job master, tasks and Spark's driver process give a sign of life.",
+)
+HEARTBEAT_TIMEOUT = _required(
+    "heartbeat.timeout",
+    DURATION,
+    _s(50),
+    "Who gives no sign of life for so long is lost; at least twice the interval.",
+)
+SLOT_REQUEST_TIMEOUT = _required(
+    "slot.request.timeout",
+    DURATION,
+    _s(300),
+    "How long an attempt waits for slots on a Spark cluster, and then for its tasks to start.",
+)
+EXCEPTION_HISTORY_SIZE = _required(
+    "web.exception-history-size", INTEGER, 16, "How many failures of a job are remembered."
+)
+CHECKPOINTS_HISTORY_SIZE = _required(
+    "web.checkpoints.history",
+    INTEGER,
+    10,
+    "How many checkpoints of a job are remembered one by one.",
+    "jobmanager.web.checkpoints.history",
+)
+FAILOVER_STRATEGY = _required(
+    "jobmanager.execution.failover-strategy",
+    choice("full", "region"),
+    "full",
+    "What restarts after a failure; region does the same as full: all tasks restart.",
 )
 
 # Checkpoints and state.
@@ -178,6 +247,13 @@ CHECKPOINTING_MODE = _required(
 )
 CHECKPOINTING_TIMEOUT = _required(
     "execution.checkpointing.timeout", DURATION, _s(600), "A checkpoint that takes longer is given up."
+)
+WAITING_INPUT_LIMIT = _required(
+    "firesteel.input.waiting-limit",
+    MEMORY,
+    2**30,
+    "Most bytes of input that wait in a subtask, beyond 64 MB in files: if it is for barriers the checkpoint is given up.",
+    "task.checkpoint.alignment.max-size",
 )
 CHECKPOINTING_MIN_PAUSE = _required(
     "execution.checkpointing.min-pause", DURATION, _ms(0), "Least time between the end of one and the next."
@@ -211,13 +287,18 @@ CHECKPOINTING_STORAGE = _optional(
     "state.checkpoint-storage",
 )
 CHECKPOINTING_DIR = _optional(
-    "execution.checkpointing.dir", STRING, "Directory for checkpoints.", "state.checkpoints.dir"
+    "execution.checkpointing.dir",
+    STRING,
+    "Directory for checkpoints.",
+    "state.checkpoints.dir",
+    "state.backend.fs.checkpointdir",
 )
 SAVEPOINT_DIR = _optional(
     "execution.checkpointing.savepoint-dir",
     STRING,
     "Default directory for savepoints.",
     "state.savepoints.dir",
+    "savepoints.state.backend.fs.dir",
 )
 CHECKPOINTING_INCREMENTAL = _required(
     "execution.checkpointing.incremental",
@@ -234,27 +315,36 @@ CHECKPOINTING_UNALIGNED = _required(
     "execution.checkpointing.unaligned",
 )
 CHECKPOINTING_FORCE_UNALIGNED = _required(
-    "execution.checkpointing.unaligned.forced", BOOLEAN, False, "Unaligned barriers even around iterations."
+    "execution.checkpointing.unaligned.forced",
+    BOOLEAN,
+    False,
+    _IGNORED + "barriers do not overtake records yet.",
 )
 CHECKPOINTING_ALIGNED_TIMEOUT = _required(
     "execution.checkpointing.aligned-checkpoint-timeout",
     DURATION,
     _ms(0),
-    "Alignment that takes longer turns a checkpoint unaligned; 0: at once.",
+    _IGNORED + "barriers do not overtake records yet.",
     "execution.checkpointing.alignment-timeout",
 )
 CHECKPOINTING_AFTER_TASKS_FINISH = _required(
     "execution.checkpointing.checkpoints-after-tasks-finish",
     BOOLEAN,
     True,
-    "Whether checkpoints go on after some tasks have finished.",
+    _IGNORED + "checkpoints always go on after some tasks have finished.",
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
 )
 CHECKPOINTING_RESUME = _required(
     "execution.checkpointing.resume",
     BOOLEAN,
     False,
-    "Whether to go on from the newest checkpoint of the job with this id or name, if there is one.",
+    "Whether to resume from the newest checkpoint of the job with this id or name, if there is one.",
+)
+STORAGE_PATIENCE = _required(
+    "firesteel.storage.patience",
+    DURATION,
+    _s(30),
+    "How long a job that is to be resumed waits for checkpoint storage that does not answer, before it is refused.",
 )
 CHECKPOINTING_FILE_MERGING = _required(
     "execution.checkpointing.file-merging.enabled", BOOLEAN, False, _IGNORED + "few files are written anyway."
@@ -323,6 +413,7 @@ TMP_DIRS = _optional(
     "io.tmp.dirs",
     STRING,
     "Local directories for what tasks put on disk, separated by commas; unset: the system's.",
+    "taskmanager.tmp.dirs",
 )
 LOCAL_RECOVERY = _required(
     "execution.state-recovery.from-local",
@@ -341,6 +432,13 @@ STATE_CHANGELOG = _optional(
     BOOLEAN,
     _IGNORED + "deltas serve the same purpose.",
     "state.backend.changelog.enabled",
+)
+
+QUERYABLE_STATE = _required(
+    "queryable-state.enable",
+    BOOLEAN,
+    False,
+    "Whether other programs may ask for the state of a running job: refused, as Flink 2 has dropped it.",
 )
 
 # Restarts.
@@ -394,6 +492,17 @@ EXPONENTIAL_ATTEMPTS = _optional(
     "restart-strategy.exponential-delay.attempts-before-reset-backoff",
     INTEGER,
     "Restarts before the job fails for good; unset: no limit.",
+)
+REPEATED_FAILURE_THRESHOLD = _required(
+    "firesteel.repeated-failure.threshold",
+    INTEGER,
+    3,
+    "How often the same record must fail a job, without progress in between, to be recognised; 0: never.",
+)
+REPEATED_FAILURE_ACTION = _optional(
+    "firesteel.repeated-failure.action",
+    choice("warn", "fail"),
+    "What happens then: the job restarts as before, or fails; unset: warn, in the simulator fail.",
 )
 
 # Standby drivers.
@@ -449,7 +558,7 @@ PYTHON_ARROW_BATCH_SIZE = _required(
     "python.fn-execution.arrow.batch.size", INTEGER, 1000, _IGNORED + "see firesteel.chunk.records."
 )
 PYTHON_MEMORY_MANAGED = _required(
-    "python.fn-execution.memory.managed", BOOLEAN, True, _IGNORED + "Spark bounds the memory of workers."
+    "python.fn-execution.memory.managed", BOOLEAN, True, _IGNORED + "see firesteel.task.memory-limit."
 )
 PYTHON_STATE_CACHE_SIZE = _required(
     "python.state.cache-size", INTEGER, 1000, _IGNORED + "state lives in the same process."
@@ -458,6 +567,44 @@ PYTHON_MAP_STATE_READ_CACHE = _required(
     "python.map-state.read-cache-size", INTEGER, 1000, _IGNORED + "state lives in the same process."
 )
 PYTHON_PROFILE = _required("python.profile.enabled", BOOLEAN, False, "Whether user functions are profiled.")
+
+# Who reaches the driver, and how.
+
+JOBMANAGER_ADDRESS = _optional(
+    "jobmanager.rpc.address",
+    STRING,
+    "Name or address by which tasks on other machines reach the driver; unset: spark.driver.host, or the address of "
+    "this machine that leads outward.",
+)
+JOBMANAGER_PORT = _optional(
+    "jobmanager.rpc.port",
+    PORTS,
+    "Ports on which the driver may listen for tasks on other machines, such as 50100-50200; every running job takes one; "
+    "unset or 0: any free one.",
+)
+JOBMANAGER_BIND_HOST = _optional(
+    "jobmanager.bind-host",
+    STRING,
+    "Address on which the driver listens for tasks on other machines, 0.0.0.0 for all; unset: spark.driver.bindAddress, "
+    "or jobmanager.rpc.address where that is an address of this machine.",
+)
+SSL_INTERNAL = _required(
+    "security.ssl.internal.enabled",
+    BOOLEAN,
+    False,
+    "Refused when true: docs/security.md says what protects the connections of a job instead.",
+    "security.ssl.enabled",
+)
+SSL_REST = _required(
+    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: there is no REST interface."
+)
+TRUST_DIRECTORY = _required(
+    "firesteel.checkpoint.trust-directory",
+    BOOLEAN,
+    False,
+    "Whether a job may resume from a checkpoint or savepoint that other users of the machine can write: it is code that "
+    "the driver runs.",
+)
 
 # Firesteel's own.
 
@@ -475,6 +622,33 @@ TASK_SLOTS = _optional(
     INTEGER,
     "Slots of each executor of a Spark cluster, which are its cores; as spark.executor.cores, which wins.",
 )
+DRIVER_HEAP = _optional(
+    "jobmanager.memory.heap.size", MEMORY, "Heap of the driver's JVM; as spark.driver.memory, which wins."
+)
+EXECUTOR_HEAP = _optional(
+    "taskmanager.memory.task.heap.size",
+    MEMORY,
+    "Heap of the JVM of each executor of a Spark cluster; as spark.executor.memory, which wins.",
+)
+JAVA_OPTIONS = _optional(
+    "env.java.opts.all", STRING, "Options for Spark's JVMs, driver and executors.", "env.java.opts"
+)
+DRIVER_JAVA_OPTIONS = _optional(
+    "env.java.opts.jobmanager",
+    STRING,
+    "Options for the driver's JVM; as spark.driver.extraJavaOptions, which come behind and win.",
+    "env.java.opts.client",
+)
+EXECUTOR_JAVA_OPTIONS = _optional(
+    "env.java.opts.taskmanager",
+    STRING,
+    "Options for the executors' JVMs, in an embedded Spark the driver's; as spark.executor.extraJavaOptions.",
+)
+LOG_DIR = _optional(
+    "env.log.dir",
+    STRING,
+    "Directory for the logs of firesteel run -d; unset: logs in Firesteel's home directory.",
+)
 EXECUTOR = _optional(
     "firesteel.executor", STRING, "Another executor instead of Spark, as 'module:attribute'; used by tests."
 )
@@ -484,6 +658,18 @@ CHUNK_RECORDS = _required(
 SOURCE_BATCH = _required("firesteel.source.batch", INTEGER, 1024, "Records that a source hands over at once.")
 SHUFFLE_BUFFER = _required(
     "firesteel.shuffle.buffer", MEMORY, 2**19, "Shuffle memory per task; smaller: less delay when saturated."
+)
+RECORD_MAX_SIZE = _required(
+    "firesteel.record.max-size",
+    MEMORY,
+    256 * 2**20,
+    "Most bytes of a record, pickled, that goes to another task; Spark's JVMs need several times as much memory.",
+)
+TASK_MEMORY_LIMIT = _optional(
+    "firesteel.task.memory-limit",
+    MEMORY,
+    "Most memory of the Python process of a task, which fails above it; 0: no limit; unset: 80 % of the machine's, or "
+    "what spark.executor.pyspark.memory leaves a worker.",
 )
 CANCEL_GRACE = _required(
     "firesteel.cancel.grace",
@@ -496,16 +682,96 @@ METRICS_INTERVAL = _required(
     "firesteel.metrics.interval", DURATION, _ms(500), "How often tasks report their metrics."
 )
 
-#: Beginnings of keys that belong to Spark or to parts of Flink with many settings: any key under them is taken.
-OPEN_PREFIXES: tuple[str, ...] = (
-    "spark.", "python.", "metrics.", "state.", "execution.", "taskmanager.", "jobmanager.", "rest.", "web.",
-    "high-availability.", "security.", "env.", "table.", "cluster.", "kubernetes.", "yarn.", "client.", "io.", "fs.",
-    "s3.", "jobstore.", "queryable-state.", "historyserver.", "blob.", "heartbeat.", "pekko.", "akka.", "classloader.",
-    "process.", "scheduler.", "slot.", "task.", "sink.", "source.", "parallelism.default.", "external-resource",
+# Object stores.
+
+S3_ENDPOINT = _optional(
+    "s3.endpoint",
+    STRING,
+    "Address of a store that speaks S3, as http://host:port; unset: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's.",
+    *_s3_spellings("endpoint"),
+)
+S3_ACCESS_KEY = _optional(
+    "s3.access-key",
+    STRING,
+    "Access key for S3; unset: the usual ways of AWS, such as AWS_ACCESS_KEY_ID, a profile, or a role of the machine.",
+    *_s3_spellings("access-key", "access.key"),
+)
+S3_SECRET_KEY = _optional(
+    "s3.secret-key",
+    STRING,
+    "Secret key that belongs to s3.access-key; never printed.",
+    *_s3_spellings("secret-key", "secret.key"),
+)
+S3_SESSION_TOKEN = _optional(
+    "s3.session-token",
+    STRING,
+    "Token of temporary keys; never printed.",
+    *_s3_spellings("session-token", "session.token"),
+)
+S3_REGION = _optional(
+    "s3.region",
+    STRING,
+    "Region of the buckets; unset: AWS_REGION, AWS_DEFAULT_REGION, else Amazon is asked for that of the bucket.",
+    *_s3_spellings("region", "endpoint.region"),
+)
+S3_PATH_STYLE = _optional(
+    "s3.path.style.access",
+    BOOLEAN,
+    "Whether the bucket is a part of the path and not of the host name; unset: with an endpoint of one's own.",
+    *_s3_spellings("path.style.access", "path-style-access"),
+)
+S3_SSL = _required(
+    "s3.connection.ssl.enabled",
+    BOOLEAN,
+    True,
+    "Whether to use TLS for an endpoint that does not say http:// or https://.",
+    *_s3_spellings("connection.ssl.enabled"),
+)
+S3_ATTEMPTS = _required(
+    "s3.attempts.maximum",
+    INTEGER,
+    3,
+    "How often a request to S3 is tried before it has failed.",
+    *_s3_spellings("attempts.maximum"),
+)
+S3_REQUEST_TIMEOUT = _required(
+    "s3.connection.timeout",
+    DURATION,
+    _s(30),
+    "How long S3 may take to answer a request.",
+    *_s3_spellings("connection.timeout"),
+)
+S3_CONNECT_TIMEOUT = _required(
+    "s3.connection.establish.timeout",
+    DURATION,
+    _s(5),
+    "How long it may take to connect to S3.",
+    *_s3_spellings("connection.establish.timeout"),
+)
+
+#: Beginnings of keys that nobody but Flink and Firesteel has any use for: one that they do not know is a mistake.
+OWN_NAMESPACES: tuple[str, ...] = (
+    "firesteel.", "execution.", "pipeline.", "state.", "parallelism.", "restart-strategy.", "heartbeat.", "taskmanager.",
+    "jobmanager.", "high-availability.", "security.", "metrics.", "python.",
 )  # fmt: skip
 
-# A key under an open prefix this close to a known one is a typo, not another setting.
-_SURELY_TYPO = 0.93
+# What follows "state.backend." may be the name of a store that the program brings along, and then options of that.
+_STORES = "state.backend."
+_KNOWN_STORES = (
+    "rocksdb",
+    "forst",
+    "disk",
+    "fs",
+    "changelog",
+    "latency-track",
+    "local-recovery",
+    "incremental",
+    "type",
+)
+
+# So close to a known key is a typo, most likely. Of keys that are nobody's namespace, most are the program's own.
+_PERHAPS_TYPO = 0.85
+_TYPO_IN_OWN_NAMESPACE = 0.75
 
 
 def all_options() -> tuple[ConfigOption[Any], ...]:
@@ -518,27 +784,68 @@ def find_option(key: str) -> ConfigOption[Any] | None:
     return _BY_ANY_KEY.get(key)
 
 
-def unknown_keys(configuration: Configuration) -> dict[str, str | None]:
-    """Return the keys nobody reads, each with the most similar known key, or None when nothing is similar.
+def flink_options() -> tuple[FlinkOptions, ...]:
+    """Return what Firesteel answers to options of Flink that it does not have."""
+    return ANSWERS
 
-    Keys under `OPEN_PREFIXES` pass, unless they are almost a known key:
 
-    >>> unknown_keys(Configuration.from_dict({"paralelism.default": "2", "spark.any": "x"}))
-    {'paralelism.default': 'parallelism.default'}
-    >>> unknown_keys(Configuration.from_dict({"execution.checkpointing.intervall": "1 s"}))
-    {'execution.checkpointing.intervall': 'execution.checkpointing.interval'}
+def is_own(key: str) -> bool:
+    """Whether only Flink and Firesteel would use such a key, so that one which they do not know is a mistake.
+
+    >>> is_own("execution.foo"), is_own("my.execution.foo"), is_own("state.backend.my-store.foo")
+    (True, False, False)
     """
-    found = {}
-    for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys()):
-        is_open = key.startswith(OPEN_PREFIXES)
-        suggestion = _closest(key, _SURELY_TYPO if is_open else 0.6)
-        if suggestion or not is_open:
-            found[key] = suggestion
-    return found
+    if key.startswith(_STORES):
+        store, dot, _ = key.removeprefix(_STORES).partition(".")
+        return not dot or store in _KNOWN_STORES
+    return key.startswith(OWN_NAMESPACES)
+
+
+def unknown_keys(configuration: Configuration) -> dict[str, str | None]:
+    """Return the keys that neither Firesteel nor Flink has, each with the known key that it may be misspelt for, or None.
+
+    They may be the program's own, unless they begin as those of `OWN_NAMESPACES`. Keys of Spark pass.
+
+    >>> unknown_keys(Configuration.from_dict({"paralelism.default": "2", "spark.any": "x", "rest.port": "8081"}))
+    {'paralelism.default': 'parallelism.default'}
+    """
+    return {
+        key: _closest(key, _TYPO_IN_OWN_NAMESPACE if is_own(key) else _PERHAPS_TYPO)
+        for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())
+        if not key.startswith("spark.") and answer_to(key) is None
+    }
 
 
 def _closest(key: str, cutoff: float) -> str | None:
     import difflib
 
-    matches = difflib.get_close_matches(key, _BY_ANY_KEY, n=1, cutoff=cutoff)
+    matches = difflib.get_close_matches(key, [*_BY_ANY_KEY, *flink_keys()], n=1, cutoff=cutoff)
     return matches[0] if matches else None
+
+
+def refused_options(configuration: Configuration) -> dict[str, str]:
+    """Return the options of Flink that must not be passed over, each with the reason; one that is off asks for nothing."""
+    found = {key: answer_to(key) for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())}
+    return {
+        key: row.answer
+        for key, row in found.items()
+        if row is not None and row.is_refused and configuration.get_string(key, "").strip().lower() != "false"
+    }
+
+
+def options_without_effect(configuration: Configuration) -> dict[str, str]:
+    """Return the options of Flink that were given and do nothing, each with what there is instead.
+
+    >>> options_without_effect(Configuration.from_dict({"pipeline.generic-types": "false", "task.slots": "1"}))
+    {'pipeline.generic-types': 'any Python object may flow'}
+    """
+    found = {}
+    for key in sorted(configuration.key_set()):
+        option = _BY_ANY_KEY.get(key)
+        if option is None:
+            row = answer_to(key)
+            if row is not None and not row.is_refused:
+                found[key] = row.answer
+        elif option.description.startswith(_IGNORED) and configuration.get(option) != option.default:
+            found[key] = option.description.removeprefix(_IGNORED).rstrip(".")
+    return found

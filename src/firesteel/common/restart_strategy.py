@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from firesteel.common import options
+from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, WrongArgumentError, short_repr
 from firesteel.common.time import Duration
@@ -29,12 +30,15 @@ class RestartStrategyConfiguration:
     def _settings(self) -> tuple[Any, ...]:
         return tuple(sorted(self.__dict__.items()))
 
+    @override
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
+    @override
     def __hash__(self) -> int:
         return hash((type(self), self._settings()))
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.get_description()})"
 
@@ -79,10 +83,11 @@ class RestartStrategies:
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Never."""
 
+        @override
         def get_description(self) -> str:
-            """Say what it does."""
             return "no restart"
 
+        @override
         def to_configuration(self) -> Configuration:
             """Return the options that choose it."""
             return Configuration().set(options.RESTART_STRATEGY, "none")
@@ -90,8 +95,8 @@ class RestartStrategies:
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Whatever the configuration says."""
 
+        @override
         def get_description(self) -> str:
-            """Say what it does."""
             return "restart as the configuration says"
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -109,10 +114,11 @@ class RestartStrategies:
             """Return the time between failure and restart."""
             return self._delay
 
+        @override
         def get_description(self) -> str:
-            """Say what it does."""
             return f"restart up to {self._attempts} times, each after {_duration(self._delay)}"
 
+        @override
         def to_configuration(self) -> Configuration:
             """Return the options that choose it."""
             return (
@@ -144,11 +150,12 @@ class RestartStrategies:
             """Return the time between failure and restart."""
             return self._delay
 
+        @override
         def get_description(self) -> str:
-            """Say what it does."""
             rate = f"at most {self._max_rate} failures in {_duration(self._interval)}"
             return f"restart after {_duration(self._delay)} while there are {rate}"
 
+        @override
         def to_configuration(self) -> Configuration:
             """Return the options that choose it."""
             return (
@@ -205,13 +212,14 @@ class RestartStrategies:
             """Return the random part of the time, as a fraction."""
             return self._jitter
 
+        @override
         def get_description(self) -> str:
-            """Say what it does."""
             return (
                 f"restart after {_duration(self._initial)} at first, {self._multiplier} times that after each "
                 f"failure, at most {_duration(self._max)}"
             )
 
+        @override
         def to_configuration(self) -> Configuration:
             """Return the options that choose it."""
             return (

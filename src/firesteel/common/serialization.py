@@ -7,8 +7,14 @@ import codecs
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from firesteel.common.errors import TypeMismatchError
-from firesteel.common.java_format import java_formatter
+from firesteel.common._java_format import java_formatter
+from firesteel.common._override import override
+from firesteel.common.errors import (
+    DeserializationError,
+    FiresteelError,
+    InvalidArgumentError,
+    TypeMismatchError,
+)
 from firesteel.common.typeinfo import TypeInformation, Types
 
 __all__ = [
@@ -32,13 +38,54 @@ class SerializationSchema(abc.ABC):
     def serialize(self, value: Any) -> bytes | None:
         """Return the bytes of a record; None means no bytes at all, such as a Kafka record without key."""
 
+    def serialize_batch(self, elements: list[Any]) -> list[bytes]:
+        """Return the bytes of each of many records; what sinks call. A schema overrides it to be faster."""
+        found: list[Any] = []
+        for index, element in enumerate(elements):
+            try:
+                found.append(self.serialize(element))
+            except TypeMismatchError as error:
+                raise error.at(None, index) from None
+        return found
+
 
 class DeserializationSchema(abc.ABC):
-    """Turns bytes into a record, for sources such as Kafka."""
+    """Turns bytes into a record, for sources such as Kafka.
+
+    ``gives_many = True``: `deserialize` returns a list of records for each message, such as the old and the new row of an
+    update; sources hand on its elements.
+    """
+
+    gives_many: bool = False
 
     @abc.abstractmethod
     def deserialize(self, message: bytes) -> Any:
         """Return the record of a message; None drops the message."""
+
+    def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
+        """Return the record of each of many messages, None where there is none; what sources call.
+
+        The first message that does not fit raises `DeserializationError` with its ``index``; whoever wants the others
+        nevertheless deserializes them one by one. A schema overrides this to be faster.
+        """
+        return [self._deserialize_one(index, message) for index, message in enumerate(messages)]
+
+    def _deserialize_one(self, index: int, message: bytes) -> Any:
+        try:
+            return self.deserialize(message)
+        except DeserializationError as error:
+            raise error.at(index) from error.__cause__
+        except FiresteelError:
+            raise
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            reason = f"{type(self).__name__} raised {type(error).__name__}: {error}"
+            raise DeserializationError(message, reason, index=index) from error
+
+    def take_ignored(self) -> int:
+        """Return how many errors were passed over since the last call, because the program wants that."""
+        return 0
 
     def is_end_of_stream(self, next_element: Any) -> bool:
         """Tell whether the stream ends with this record."""
@@ -60,34 +107,55 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def __init__(self, charset: str = "UTF-8") -> None:
         self._charset = codecs.lookup(charset).name
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """Encode a text."""
         if not isinstance(value, str):
             raise TypeMismatchError("String", value, hint="SimpleStringSchema writes texts; map to str first")
         return value.encode(self._charset)
 
+    @override
     def deserialize(self, message: bytes) -> str:
         """Decode a text; bytes that are not valid become U+FFFD, as in Java."""
         return message.decode(self._charset, "replace")
 
+    @override
+    def serialize_batch(self, elements: list[Any]) -> list[bytes]:
+        """Encode many texts."""
+        if [*map(type, elements)].count(str) == len(elements):
+            return [text.encode(self._charset) for text in elements]
+        return super().serialize_batch(elements)
+
+    @override
+    def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
+        """Decode many texts."""
+        try:
+            return [message.decode(self._charset, "replace") for message in messages]
+        except AttributeError:  # something is not bytes
+            return super().deserialize_batch(messages)
+
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """Return STRING."""
         return Types.STRING()
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes, as they are."""
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """Return the bytes."""
         if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeMismatchError("bytes", value, hint="ByteArraySchema writes bytes as they are")
         return bytes(value)
 
+    @override
     def deserialize(self, message: bytes) -> bytes:
-        """Return the bytes."""
         return message
 
+    @override
+    def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
+        return messages
+
+    @override
     def get_produced_type(self) -> TypeInformation:
         """Return an array of BYTE."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -103,9 +171,10 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
-            raise ValueError(f"Field index must be non-negative, got: {field_index}")
+            raise InvalidArgumentError(f"Field index must be non-negative, got: {field_index}")
         self._field_index = field_index
 
+    @override
     def serialize(self, value: Any) -> bytes | None:
         """Return the bytes of the field, or None when it is None."""
         field = value[self._field_index]
@@ -140,12 +209,13 @@ class SimpleStringEncoder(Encoder):
         self._charset = codecs.lookup(charset_name).name
         self._to_text = to_text
 
+    @override
     def bind(self, type_info: TypeInformation | None) -> Encoder:
         """Return the encoder for a stream of the declared type."""
         return SimpleStringEncoder(self._charset, java_formatter(type_info))
 
+    @override
     def encode(self, element: Any, stream: BinaryIO) -> None:
-        """Write one line."""
         stream.write(f"{self._to_text(element)}\n".encode(self._charset))
 
 
@@ -177,6 +247,9 @@ class BulkWriter(abc.ABC):
 class BulkWriterFactory(abc.ABC):
     """Makes the bulk writer of each file."""
 
+    #: Whether two files, one behind the other, are a file again.
+    concatenates: bool = True
+
     @abc.abstractmethod
     def create(self, stream: BinaryIO) -> BulkWriter:
         """Return a writer into an open file."""
@@ -184,6 +257,8 @@ class BulkWriterFactory(abc.ABC):
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
     """A factory whose writers take rows of a declared row type."""
+
+    concatenates = False
 
     def __init__(self, row_type: Any) -> None:
         self._row_type = row_type

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from io import BytesIO
 from typing import Generic, TypeVar
 
+from firesteel.common._override import override
+
 __all__ = ["TypeSerializer"]
 
 T = TypeVar("T")
@@ -22,11 +24,14 @@ class TypeSerializer(ABC, Generic[T]):
     def deserialize(self, stream: BytesIO) -> T:
         """Read one value."""
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.__dict__ == other.__dict__
 
+    @override
     def __hash__(self) -> int:
         return hash(repr(self))
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

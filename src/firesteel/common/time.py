@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from firesteel.common._override import override
+from firesteel.common.errors import WrongArgumentError
+
 __all__ = [
     "MAX_TIMESTAMP",
     "MAX_WATERMARK",
@@ -50,7 +53,9 @@ class Duration:
 
     def __init__(self, nanos: int = 0) -> None:
         if not isinstance(nanos, int):
-            raise TypeError(f"a duration is a whole number of its unit, got {nanos!r}; use a smaller unit")
+            raise WrongArgumentError(
+                f"a duration is a whole number of its unit, got {nanos!r}; use a smaller unit"
+            )
         self._nanos = nanos
 
     @staticmethod
@@ -106,6 +111,7 @@ class Duration:
         """Return the length as a `datetime.timedelta`, rounded down to microseconds."""
         return timedelta(microseconds=self._nanos // 1_000)
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Duration) and self._nanos == other._nanos
 
@@ -115,15 +121,18 @@ class Duration:
     def __le__(self, other: Duration) -> bool:
         return self._nanos <= other._nanos
 
+    @override
     def __hash__(self) -> int:
         return hash(self._nanos)
 
+    @override
     def __str__(self) -> str:
         for unit, length in _UNITS:
             if self._nanos % length == 0 and self._nanos:
                 return f"{self._nanos // length} {unit}"
         return f"{self._nanos} ns" if self._nanos else "0 ms"
 
+    @override
     def __repr__(self) -> str:
         return f"Duration({self})"
 
@@ -139,7 +148,9 @@ _UNITS = (
 
 def _whole(amount: int) -> int:
     if not isinstance(amount, int):
-        raise TypeError(f"a duration is a whole number of its unit, got {amount!r}; use a smaller unit")
+        raise WrongArgumentError(
+            f"a duration is a whole number of its unit, got {amount!r}; use a smaller unit"
+        )
     return amount
 
 
@@ -167,15 +178,18 @@ class Instant:
         """Return milliseconds since 1970 (UTC), rounded down."""
         return self.seconds * 1000 + self.nanos // 1_000_000
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Instant) and (self.seconds, self.nanos) == (other.seconds, other.nanos)
 
     def __lt__(self, other: Instant) -> bool:
         return (self.seconds, self.nanos) < (other.seconds, other.nanos)
 
+    @override
     def __hash__(self) -> int:
         return hash((self.seconds, self.nanos))
 
+    @override
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
 
@@ -221,15 +235,19 @@ class Time:
         """Return a time of that many days of 24 hours."""
         return Time(days * 86_400_000)
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Time) and self._milliseconds == other._milliseconds
 
+    @override
     def __hash__(self) -> int:
         return hash(self._milliseconds)
 
+    @override
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"
 
+    @override
     def __repr__(self) -> str:
         return f"Time({self})"
 
@@ -252,6 +270,6 @@ def millis_of(length: AnyLength) -> int:
         return length.to_millis()
     if isinstance(length, int) and not isinstance(length, bool):
         return length
-    raise TypeError(
+    raise WrongArgumentError(
         f"expected a length of time such as Time.seconds(5) or Duration.of_seconds(5), got {length!r}"
     )

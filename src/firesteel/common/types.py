@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
+from firesteel.common._override import override
+
 __all__ = ["Row", "RowKind"]
 
 
@@ -21,6 +23,7 @@ class RowKind(Enum):
     UPDATE_AFTER = 2
     DELETE = 3
 
+    @override
     def __str__(self) -> str:
         return _SHORT_NAMES[self.value]
 
@@ -180,6 +183,7 @@ class Row:
     def __len__(self) -> int:
         return len(self._values)
 
+    @override
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return False
@@ -192,14 +196,17 @@ class Row:
         # Same names in another order are the same row, although such rows hash differently (as in PyFlink).
         return sorted(self._fields) == sorted(other._fields) and self.as_dict() == other.as_dict()
 
+    @override
     def __hash__(self) -> int:
         return hash(self._values)
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
         if self._row_kind is _INSERT:
             return _make, (self._values, self._fields)
         return _make, (self._values, self._fields, self._row_kind)
 
+    @override
     def __repr__(self) -> str:
         if self._fields is None:
             return f"<Row({', '.join(map(repr, self._values))})>"

@@ -10,8 +10,13 @@ import abc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic
 
+from firesteel.common._function_code import python_function
+from firesteel.common._method_checks import check_function, check_methods, uncallable
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
+from firesteel.common.errors import InvalidArgumentError, WrongArgumentError, describe_function
 from firesteel.common.time import MIN_TIMESTAMP, AnyLength, Duration, millis_of
 
 __all__ = [
@@ -31,12 +36,14 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
+T = TypeVar("T", contravariant=True, default=Any)
 
-class TimestampAssigner(abc.ABC):
+
+class TimestampAssigner(abc.ABC, Generic[T]):
     """Reads the event timestamp of a record."""
 
     @abc.abstractmethod
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: T, record_timestamp: int, /) -> int:
         """Return milliseconds since 1970 (UTC); `record_timestamp` is what the source gave, MIN_TIMESTAMP if nothing."""
 
 
@@ -63,15 +70,15 @@ class WatermarkOutput(abc.ABC):
         """Let downstream clocks wait for this stream again."""
 
 
-class WatermarkGenerator(abc.ABC):
+class WatermarkGenerator(abc.ABC, Generic[T]):
     """Turns event timestamps into watermarks; written by users for `WatermarkStrategy.for_generator`."""
 
     @abc.abstractmethod
-    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+    def on_event(self, event: T, event_timestamp: int, output: WatermarkOutput, /) -> None:
         """See a record; may emit a watermark at once (a punctuated generator)."""
 
     @abc.abstractmethod
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+    def on_periodic_emit(self, output: WatermarkOutput, /) -> None:
         """Called every auto-watermark interval; may emit a watermark (a periodic generator)."""
 
 
@@ -87,11 +94,12 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
             MIN_TIMESTAMP + self._bound + 1
         )  # so that the first watermark does not go below the minimum
 
+    @override
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Remember the latest timestamp."""
         if event_timestamp > self._latest:
             self._latest = event_timestamp
 
+    @override
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         """Emit what the latest timestamp allows."""
         output.emit_watermark(Watermark(self._latest - self._bound - 1))
@@ -100,9 +108,11 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 class NoWatermarksGenerator(WatermarkGenerator):
     """Emits nothing: for streams that use processing time only."""
 
+    @override
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         """Do nothing."""
 
+    @override
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         """Do nothing."""
 
@@ -141,9 +151,11 @@ class IngestionTimeWatermarks(WatermarkGenerator):
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
 
+    @override
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         """Do nothing: the clock decides."""
 
+    @override
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         """Emit what the clock says."""
         output.emit_watermark(Watermark(int(self._now() * 1000) - 1))
@@ -166,7 +178,12 @@ class CustomGenerator:
 
     def create(self) -> WatermarkGenerator:
         """Build the live generator."""
-        return self.supplier()
+        generator = self.supplier()
+        if not isinstance(
+            self.supplier, type
+        ):  # the methods of a class were looked at where the program named it
+            check_methods(generator, "for_generator()")
+        return generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +196,7 @@ class WatermarkAlignment:
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStrategy:
+class WatermarkStrategy(Generic[T]):
     """How a stream gets timestamps and watermarks.
 
     >>> strategy = (
@@ -191,6 +208,8 @@ class WatermarkStrategy:
     (BoundedOutOfOrderness(bound=5000), 60000)
     >>> strategy.timestamp_function()(("a", 42), 0)
     42
+
+    ``WatermarkStrategy[Order].for_monotonous_timestamps()`` tells type checkers what its records are.
     """
 
     #: Where watermarks come from.
@@ -198,56 +217,65 @@ class WatermarkStrategy:
         default_factory=NoWatermarks
     )
     #: Where timestamps come from; None: the source's timestamps stay.
-    timestamp_assigner: TimestampAssigner | Callable[[Any, int], int] | None = None
+    timestamp_assigner: TimestampAssigner[T] | Callable[[T, int], int] | None = None
     #: Milliseconds without records after which the stream counts as idle; None: never.
     idle_timeout: int | None = None
     #: Which group of sources waits for each other; None: none.
     alignment: WatermarkAlignment | None = None
 
-    @staticmethod
-    def for_monotonous_timestamps() -> WatermarkStrategy:
+    # Of the class, and not static, so that ``WatermarkStrategy[Order].for_monotonous_timestamps()`` is one of orders.
+
+    @classmethod
+    def for_monotonous_timestamps(cls) -> WatermarkStrategy[T]:
         """Timestamps never go back: the watermark follows the latest one closely."""
         return WatermarkStrategy(BoundedOutOfOrderness(0))
 
-    @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: AnyLength) -> WatermarkStrategy:
+    @classmethod
+    def for_bounded_out_of_orderness(cls, max_out_of_orderness: AnyLength) -> WatermarkStrategy[T]:
         """Records may be late by up to the given time."""
         bound = millis_of(max_out_of_orderness)
         if bound < 0:
-            raise ValueError(f"max_out_of_orderness must not be negative, got {max_out_of_orderness}")
+            raise InvalidArgumentError(
+                f"max_out_of_orderness must not be negative, got {max_out_of_orderness}"
+            )
         return WatermarkStrategy(BoundedOutOfOrderness(bound))
 
-    @staticmethod
-    def no_watermarks() -> WatermarkStrategy:
+    @classmethod
+    def no_watermarks(cls) -> WatermarkStrategy[T]:
         """Return a strategy without watermarks: the stream works in processing time."""
         return WatermarkStrategy(NoWatermarks())
 
-    @staticmethod
-    def for_generator(supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+    @classmethod
+    def for_generator(cls, supplier: Callable[[], WatermarkGenerator[T]]) -> WatermarkStrategy[T]:
         """Return a strategy with watermarks from the user's generator, built anew in each subtask (as in Java Flink)."""
         if not callable(supplier):
-            raise TypeError(
+            raise WrongArgumentError(
                 f"for_generator takes a class or function that builds a generator, got {supplier!r}"
             )
+        if isinstance(supplier, type):
+            check_methods(supplier, "for_generator()")
         return WatermarkStrategy(CustomGenerator(supplier))
 
     def with_timestamp_assigner(
-        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
-    ) -> WatermarkStrategy:
+        self, timestamp_assigner: TimestampAssigner[T] | Callable[[T, int], int]
+    ) -> WatermarkStrategy[T]:
         """Return the strategy with timestamps read by an assigner, or a function (value, timestamp) -> timestamp."""
         if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
-            raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
+            raise WrongArgumentError(
+                f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}"
+            )
+        _check_assigner(timestamp_assigner)
         if self.timestamp_assigner is None:
             # PyFlink changes the strategy in place, so programs may drop the result; this is the only
             # departure from a frozen value (test_assigner_is_also_set_in_place_when_the_result_is_dropped).
             object.__setattr__(self, "timestamp_assigner", timestamp_assigner)
         return replace(self, timestamp_assigner=timestamp_assigner)
 
-    def with_idleness(self, idle_timeout: AnyLength) -> WatermarkStrategy:
+    def with_idleness(self, idle_timeout: AnyLength) -> WatermarkStrategy[T]:
         """Return the strategy that counts a stream without records for that long as idle."""
         millis = millis_of(idle_timeout)
         if millis <= 0:
-            raise ValueError(f"idle_timeout must be positive, got {idle_timeout}")
+            raise InvalidArgumentError(f"idle_timeout must be positive, got {idle_timeout}")
         return replace(self, idle_timeout=millis)
 
     def with_watermark_alignment(
@@ -255,18 +283,20 @@ class WatermarkStrategy:
         watermark_group: str,
         max_allowed_watermark_drift: AnyLength,
         update_interval: AnyLength | None = None,
-    ) -> WatermarkStrategy:
+    ) -> WatermarkStrategy[T]:
         """Return the strategy that pauses sources too far ahead of the slowest in their group."""
         drift = millis_of(max_allowed_watermark_drift)
         interval = 1000 if update_interval is None else millis_of(update_interval)
         if not watermark_group:
-            raise ValueError("with_watermark_alignment() needs the name of a group, got an empty one")
+            raise InvalidArgumentError(
+                "with_watermark_alignment() needs the name of a group, got an empty one"
+            )
         if drift < 0:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"max_allowed_watermark_drift must not be negative, got {max_allowed_watermark_drift}"
             )
         if interval <= 0:
-            raise ValueError(f"update_interval must be positive, got {update_interval}")
+            raise InvalidArgumentError(f"update_interval must be positive, got {update_interval}")
         alignment = WatermarkAlignment(watermark_group, drift, interval)
         return replace(self, alignment=alignment)
 
@@ -279,6 +309,26 @@ class WatermarkStrategy:
         if isinstance(self.timestamp_assigner, TimestampAssigner):
             return self.timestamp_assigner.extract_timestamp
         return self.timestamp_assigner
+
+
+def _check_assigner(assigner: Any) -> None:
+    """Refuse an assigner that cannot be called with a record and its timestamp, or gives none."""
+    used_by = "with_timestamp_assigner()"
+    if isinstance(assigner, type) and issubclass(assigner, TimestampAssigner):
+        raise WrongArgumentError(
+            f"{used_by} needs a TimestampAssigner, got the class {assigner.__name__} itself; pass an instance: "
+            f"{assigner.__name__}()"
+        )
+    if isinstance(assigner, TimestampAssigner):
+        check_methods(assigner, used_by)
+        return
+    why = uncallable(assigner, 2) if python_function(assigner) is not None else None
+    if why is not None:
+        raise WrongArgumentError(
+            f"{used_by} needs a TimestampAssigner or a function of a record and the timestamp that it has, got "
+            f"{describe_function(assigner)}; it cannot be called so: {why}"
+        )
+    check_function(assigner, used_by, "extract_timestamp")
 
 
 class AssignerWithPeriodicWatermarksWrapper:

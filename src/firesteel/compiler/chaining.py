@@ -23,7 +23,7 @@ class Chain:
 
     @property
     def head(self) -> Step:
-        """The step that takes the chain's input."""
+        """The step that reads the chain's input."""
         return self.steps[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firesteel.common.configuration import Configuration
 from firesteel.compiler.chaining import build_chains
-from firesteel.compiler.linearize import edge_plans, place_stages, stages_of, vertex_plans
+from firesteel.compiler.linearize import edge_plans, lay_out_stages, stages_of, vertex_plans
 from firesteel.compiler.settings import read_settings
 from firesteel.compiler.steps import resolve_steps
 from firesteel.compiler.validate import check_graph, check_selections, check_steps, choose_mode
@@ -27,9 +27,9 @@ def compile_job(graph: StreamGraph, configuration: Configuration, job_name: str)
     check_steps(steps)
     # 3. Neighbours that share a task become chains.
     chains = build_chains(steps, settings)
-    # 4. Chains get their places in a line of stages.
+    # 4. Chains are laid out in a line of stages.
     stages = stages_of(chains)
-    stage_plans, first_tasks = place_stages(chains, stages)
+    stage_plans, first_tasks = lay_out_stages(chains, stages)
     return JobPlan(
         name=job_name,
         mode=mode,

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from firesteel.compiler.chaining import Chain, chain_name
 from firesteel.compiler.steps import Step
+from firesteel.graph.stream_graph import Node
+from firesteel.plan import operator_specs as specs
 from firesteel.plan.job_plan import EdgePlan, OperatorPlan, StagePlan, VertexPlan
 
 
@@ -25,7 +27,7 @@ def stages_of(chains: Sequence[Chain]) -> list[int]:
     return stages
 
 
-def place_stages(chains: Sequence[Chain], stages: Sequence[int]) -> tuple[tuple[StagePlan, ...], list[int]]:
+def lay_out_stages(chains: Sequence[Chain], stages: Sequence[int]) -> tuple[tuple[StagePlan, ...], list[int]]:
     """The stages, and for each chain the first task of its stage that hosts it.
 
     Chains of one slot sharing group share tasks; other groups get tasks of their own beside them.
@@ -98,7 +100,7 @@ def _buffer_timeout(chain: Chain, sending: frozenset[int]) -> int:
 
 def edge_plans(chains: Sequence[Chain]) -> tuple[EdgePlan, ...]:
     """The edges between chains, ordered by where they end."""
-    places = {
+    positions = {
         step.node.id: (vertex, position)
         for vertex, chain in enumerate(chains)
         for position, step in enumerate(chain.steps)
@@ -106,7 +108,7 @@ def edge_plans(chains: Sequence[Chain]) -> tuple[EdgePlan, ...]:
     edges: list[EdgePlan] = []
     for target, chain in enumerate(chains):
         for edge in chain.head.inputs:
-            source, operator = places[edge.source]
+            source, operator = positions[edge.source]
             edges.append(
                 EdgePlan(
                     id=len(edges),
@@ -116,9 +118,25 @@ def edge_plans(chains: Sequence[Chain]) -> tuple[EdgePlan, ...]:
                     target=target,
                     input_index=edge.input_index,
                     distribution=edge.distribution,
+                    reads_keys=_reads_every_key(chain.head.node, edge.input_index),
                 )
             )
     return tuple(edges)
+
+
+def _reads_every_key(node: Node, input_index: int) -> bool:
+    return any(node.key_selectors[input_index : input_index + 1]) and isinstance(node.spec, _READ_EVERY_KEY)
+
+
+_READ_EVERY_KEY = (
+    specs.ProcessSpec,
+    specs.CoProcessSpec,
+    specs.BroadcastProcessSpec,
+    specs.ReduceSpec,
+    specs.WithStateSpec,
+    specs.IntervalJoinSpec,
+    specs.WindowSpec,
+)
 
 
 def sending_steps(chains: Sequence[Chain]) -> frozenset[int]:

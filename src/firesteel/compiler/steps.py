@@ -55,9 +55,9 @@ def _resolve(node: Node, operator_id: str, done: Mapping[int, Step], settings: C
 
 
 def _max_parallelism(node: Node, parallelism: int, settings: CompilerSettings) -> int:
-    for chosen in (node.max_parallelism, settings.max_parallelism):
-        if chosen is not None:
-            return chosen
+    for given in (node.max_parallelism, settings.max_parallelism):
+        if given is not None:
+            return given
     return default_max_parallelism(parallelism)
 
 

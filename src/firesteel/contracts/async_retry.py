@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 
 __all__ = [
@@ -90,26 +91,28 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
+    @override
     def result_predicate(self) -> ResultPredicate[OUT] | None:
-        """The function for results."""
         return self._result_predicate
 
+    @override
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """The function for errors."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT]):
     """Never tries again."""
 
+    @override
     def can_retry(self, current_attempts: int) -> bool:
-        """False."""
         return False
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         """-1: there is no next attempt."""
         return -1
 
+    @override
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         """Nothing calls for another attempt."""
         return RetryPredicate(None, None)
@@ -125,12 +128,13 @@ class _BoundedRetryStrategy(AsyncRetryStrategy[OUT]):
         self._max_attempts = _positive("max_attempts", max_attempts)
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
+    @override
     def can_retry(self, current_attempts: int) -> bool:
         """Whether the number of attempts is not used up."""
         return current_attempts <= self._max_attempts
 
+    @override
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """The two functions given."""
         return self._predicate
 
 
@@ -152,8 +156,8 @@ class FixedDelayRetryStrategy(_BoundedRetryStrategy[OUT]):
         super().__init__(max_attempts, result_predicate, exception_predicate)
         self._backoff_time_millis = _positive("backoff_time_millis", backoff_time_millis)
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The pause given."""
         return self._backoff_time_millis
 
 
@@ -179,6 +183,7 @@ class ExponentialBackoffDelayRetryStrategy(_BoundedRetryStrategy[OUT]):
         self._max_retry_delay = _positive("max_retry_delay", max_retry_delay)
         self._multiplier = _positive("multiplier", multiplier)
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         """The pause before an attempt."""
         delay: float = self._initial_delay

@@ -89,7 +89,7 @@ class CheckpointListener(ABC):
         """The checkpoint was given up.
 
         Undo nothing that belongs to it: its records are not read again, and a later checkpoint takes them over. A storage
-        that answers too late may even make it complete, so that a job goes on from it.
+        that answers too late may even make it complete, so that a job resumes from it.
         """
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import AnyLength, millis_of
 from firesteel.contracts.triggers import DeltaFunction, delta_call
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor", "TimestampedValue"]
 
-T = TypeVar("T")
-W = TypeVar("W")
+T = TypeVar("T", default=Any)
+W = TypeVar("W", contravariant=True, default=Any)
 
 
 class TimestampedValue(Generic[T]):
@@ -41,6 +43,7 @@ class TimestampedValue(Generic[T]):
         """Its event time in milliseconds."""
         return self.timestamp
 
+    @override
     def __repr__(self) -> str:
         return f"TimestampedValue({self.value!r}, {self.timestamp})"
 
@@ -82,6 +85,7 @@ class _OnOneSide(Evictor[Any, Any]):
     def __init__(self, do_evict_after: bool) -> None:
         self._after = do_evict_after
 
+    @override
     def evict_before(
         self, elements: list[TimestampedValue[Any]], size: int, window: Any, ctx: Evictor.EvictorContext
     ) -> None:
@@ -89,6 +93,7 @@ class _OnOneSide(Evictor[Any, Any]):
         if not self._after:
             self._evict(elements)
 
+    @override
     def evict_after(
         self, elements: list[TimestampedValue[Any]], size: int, window: Any, ctx: Evictor.EvictorContext
     ) -> None:
@@ -121,9 +126,11 @@ class CountEvictor(_OnOneSide):
         """Keep the last ``max_count`` elements."""
         return CountEvictor(max_count, do_evict_after)
 
+    @override
     def _evict(self, elements: list[TimestampedValue[Any]]) -> None:
         del elements[: max(0, len(elements) - self._max_count)]
 
+    @override
     def __repr__(self) -> str:
         return f"CountEvictor({self._max_count})"
 
@@ -140,6 +147,7 @@ class TimeEvictor(_OnOneSide):
         """Keep the last ``window_size`` of time."""
         return TimeEvictor(millis_of(window_size), do_evict_after)
 
+    @override
     def _evict(self, elements: list[TimestampedValue[Any]]) -> None:
         if not elements or elements[0].timestamp is None:
             return
@@ -147,6 +155,7 @@ class TimeEvictor(_OnOneSide):
         cutoff = newest - self._window_size
         elements[:] = [e for e in elements if e.timestamp is not None and e.timestamp > cutoff]
 
+    @override
     def __repr__(self) -> str:
         return f"TimeEvictor({self._window_size})"
 
@@ -173,10 +182,12 @@ class DeltaEvictor(_OnOneSide):
         """Remove elements for which ``delta_function(element, last)`` is at least ``threshold``."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
+    @override
     def _evict(self, elements: list[TimestampedValue[Any]]) -> None:
         if elements:
             last = elements[-1].value
             elements[:] = [e for e in elements if self._delta(e.value, last) < self._threshold]
 
+    @override
     def __repr__(self) -> str:
         return f"DeltaEvictor({self._threshold})"

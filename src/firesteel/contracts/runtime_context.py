@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from firesteel.common._type_variables import TypeVar
 from firesteel.common.accumulators import Accumulator
 
 if TYPE_CHECKING:
@@ -24,30 +25,34 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyedStateStore", "RuntimeContext"]
 
+T = TypeVar("T", default=Any)
+K = TypeVar("K", default=Any)
+V = TypeVar("V", default=Any)
+
 
 class KeyedStateStore(ABC):
     """Hands out state that belongs to the key of the record at hand."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """One value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """A map per key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """A value per key into which added values are reduced."""
 
     @abstractmethod
     def get_aggregating_state(
-        self, state_descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState[Any, Any]:
+        self, state_descriptor: AggregatingStateDescriptor[K, V]
+    ) -> AggregatingState[K, V]:
         """An accumulator per key into which added values are aggregated."""
 
 

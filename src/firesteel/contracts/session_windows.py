@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import AnyLength, millis_of
 from firesteel.contracts.triggers import EventTimeTrigger, ProcessingTimeTrigger
@@ -39,6 +40,7 @@ Extractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
 class _Sessions(MergingWindowAssigner[Any, TimeWindow]):
     """What all kinds of sessions share."""
 
+    @override
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
@@ -49,38 +51,42 @@ class _Sessions(MergingWindowAssigner[Any, TimeWindow]):
         """The gap after a record in milliseconds."""
         raise NotImplementedError
 
+    @override
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """Of time windows."""
         return TimeWindowSerializer()
 
 
 class _EventTimeSessions(_Sessions):
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """A window of the record's own."""
         start = checked_timestamp(timestamp)
         return [TimeWindow(start, start + self.gap_of(element))]
 
+    @override
     def get_default_trigger(self, env: Any) -> EventTimeTrigger:
         """Fires when the watermark passes the end."""
         return EventTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is."""
         return True
 
 
 class _ProcessingTimeSessions(_Sessions):
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """A window of the record's own."""
         start = context.get_current_processing_time()
         return [TimeWindow(start, start + self.gap_of(element))]
 
+    @override
     def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger:
         """Fires when the machine's time passes the end."""
         return ProcessingTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is not."""
         return False
 
 
@@ -90,10 +96,12 @@ class _StaticGap(_Sessions):
             raise ProgramError(f"{type(self).__name__} needs a gap above 0 ms, got {session_gap}")
         self._session_gap = session_gap
 
+    @override
     def gap_of(self, element: Any) -> int:
         """The gap, which is the same for all."""
         return self._session_gap
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session_gap})"
 
@@ -110,6 +118,7 @@ class _DynamicGap(_Sessions):
                 f"with_dynamic_gap() needs a SessionWindowTimeGapExtractor or a function of a record, got {extractor!r}"
             )
 
+    @override
     def gap_of(self, element: Any) -> int:
         """The gap that the record asks for."""
         gap = self._extract(element)
@@ -117,6 +126,7 @@ class _DynamicGap(_Sessions):
             raise ProgramError(f"the gap of a session window must be above 0 ms, got {gap}")
         return gap
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 

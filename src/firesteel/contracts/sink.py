@@ -13,15 +13,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Self
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
+from firesteel.common.configuration import Configuration
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.functions import Function
 from firesteel.contracts.java_classes import refuse_java_class
 from firesteel.contracts.state import OperatorStateStore
 
+IN = TypeVar("IN", contravariant=True, default=Any)
 
-class SinkFunction(Function):
+
+class SinkFunction(Function, Generic[IN]):
     """A sink written in Python: ``invoke`` is called for every record, in order per channel."""
 
     class Context(ABC):
@@ -39,19 +44,20 @@ class SinkFunction(Function):
         def current_watermark(self) -> int:
             """Event time up to which the input is complete."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> SinkFunction:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse the name of a Java class, which PyFlink takes."""
         refuse_java_class(cls, SinkFunction, "invoke", (*args, *kwargs.values()))
         return super().__new__(cls)
 
     @abstractmethod
-    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+    def invoke(self, value: IN, context: SinkFunction.Context, /) -> None:
         """Write one record."""
 
 
-class DiscardingSink(SinkFunction):
+class DiscardingSink(SinkFunction[Any]):
     """Takes everything and keeps nothing; for measuring and for jobs whose effect lies elsewhere."""
 
+    @override
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         """Forget the record."""
 
@@ -79,12 +85,23 @@ class SinkContext:
     checkpointing: bool = True
 
 
-class SinkWriter(ABC):
+class SinkWriter(ABC, Generic[IN]):
     """Writes the records of one subtask; plain Python, called from the task's only thread."""
 
     @abstractmethod
-    def write(self, value: Any, context: SinkFunction.Context) -> None:
+    def write(self, value: IN, context: SinkFunction.Context, /) -> None:
         """Write one record."""
+
+    def write_batch(
+        self, values: list[Any], timestamps: Sequence[int | None] | None, context: SinkFunction.Context, /
+    ) -> None:
+        """Write several records, in their order; ``timestamps`` are their event times, None when they have none.
+
+        For writers that gain by it: one that overrides this is given its records here, all others by `write`. How many
+        come at a time has no meaning. ``context.timestamp()`` says nothing here. An error that is about one of the records can
+        say which by `at_record`.
+        """
+        raise NotImplementedError
 
     def flush(self, end_of_input: bool) -> None:
         """Write what is still held back. Comes before every checkpoint, and once at the end of the input."""
@@ -117,6 +134,21 @@ class SinkWriter(ABC):
         """Called once at the end, also when the job failed: release everything, make nothing seen."""
 
 
+def at_record(error: Exception, index: int) -> Exception:
+    """The same error, which now says that it is about the record of this index in the batch; for `SinkWriter.write_batch`."""
+    error.__dict__[_INDEX] = index
+    return error
+
+
+def record_of(error: Exception) -> int | None:
+    """What `at_record` said."""
+    index: int | None = error.__dict__.get(_INDEX)
+    return index
+
+
+_INDEX = "_firesteel_record_index"
+
+
 class CommitOutcome(enum.Enum):
     """What became of a request."""
 
@@ -129,10 +161,11 @@ class CommitOutcome(enum.Enum):
 class CommitRequest:
     """A committable on its way to be seen. It counts as committed unless the committer says otherwise."""
 
-    __slots__ = ("_committable", "error", "outcome", "retries")
+    __slots__ = ("_checkpoint_id", "_committable", "error", "outcome", "retries")
 
-    def __init__(self, committable: Any, retries: int = 0) -> None:
+    def __init__(self, committable: Any, retries: int = 0, checkpoint_id: int | None = None) -> None:
         self._committable = committable
+        self._checkpoint_id = checkpoint_id
         self.retries = retries
         self.outcome = CommitOutcome.COMMITTED
         self.error: Exception | None = None
@@ -140,6 +173,10 @@ class CommitRequest:
     def get_committable(self) -> Any:
         """What to make seen."""
         return self._committable
+
+    def get_checkpoint_id(self) -> int | None:
+        """The checkpoint that it was first part of; None in a job without checkpoints."""
+        return self._checkpoint_id
 
     def get_number_of_retries(self) -> int:
         """How often it was tried before."""
@@ -181,14 +218,38 @@ class Committer(ABC):
         """Called once at the end, also when the job failed."""
 
 
-class Sink(ABC):
+@dataclass(frozen=True, slots=True)
+class DriverJob:
+    """What a sink's part in the driver knows of the job: how many slots it takes, and whether it only is simulated."""
+
+    configuration: Configuration
+    slots: int
+    is_simulated: bool = False
+
+
+class DriverPart(ABC):
+    """What a sink does in the driver, beside its writers and committers in the tasks: never pickled.
+
+    A driver may be killed and another one take over, so what it has to do must be found in a place that outlives it.
+    """
+
+    @abstractmethod
+    def start(self, job: DriverJob) -> None:
+        """The job is about to begin; raises what keeps it from that. Threads are its own."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """The job is over, in whatever way, or did not begin. Who waits for the end of the job waits for this, too."""
+
+
+class Sink(ABC, Generic[IN]):
     """Description of an output; travels to the tasks by pickle."""
 
     @abstractmethod
-    def create_writer(self, context: SinkContext) -> SinkWriter:
+    def create_writer(self, context: SinkContext, /) -> SinkWriter[IN]:
         """The live writer of one subtask."""
 
-    def restore_writer(self, context: SinkContext, states: Sequence[Any]) -> SinkWriter:
+    def restore_writer(self, context: SinkContext, states: Sequence[Any], /) -> SinkWriter[IN]:
         """The live writer of a subtask that continues: ``states`` are from `SinkWriter.snapshot_state`."""
         if states:
             raise NotImplementedError(
@@ -199,4 +260,8 @@ class Sink(ABC):
 
     def create_committer(self, context: SinkContext) -> Committer | None:
         """The live committer of one subtask; None when there is nothing to commit."""
+        return None
+
+    def create_driver_part(self, input_type: TypeInformation | None) -> DriverPart | None:
+        """What has to run in the driver while the job runs; None for nothing. Called when the program is built."""
         return None

@@ -21,11 +21,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Self
 
-from firesteel.common.watermark_strategy import Watermark
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
+from firesteel.common.errors import DeserializationError
+from firesteel.common.watermark_strategy import Watermark, WatermarkStrategy
 from firesteel.contracts.functions import Function
 from firesteel.contracts.java_classes import refuse_java_class
+
+#: What a source produces, and what a source function's context takes.
+T = TypeVar("T", covariant=True, default=Any)
+RECORD = TypeVar("RECORD", contravariant=True, default=Any)
 
 
 class Boundedness(enum.Enum):
@@ -40,13 +47,13 @@ def _nobody_listens(*_: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceContext:
-    """What a reader knows about its place in the job.
+class SourceReaderContext:
+    """What a reader knows about its subtask.
 
     ``now`` tells the time in seconds (a float); it is the simulator's clock in tests. ``wake`` may be
     called from any thread to have the reader polled again before the time it asked for. ``request_split`` and
     ``send_event`` are the way to the enumerator; they may be called in ``open``, ``poll`` and later, by the task's
-    thread only.
+    thread only. ``checkpointing``: checkpoints will come.
     """
 
     subtask: int
@@ -55,6 +62,7 @@ class SourceContext:
     wake: Callable[[], None]
     request_split: Callable[[], None] = _nobody_listens
     send_event: Callable[[Any], None] = _nobody_listens
+    checkpointing: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class Polled:
     """What one poll gave: a batch, possibly empty, and when to ask again.
 
     ``timestamps`` runs parallel to ``values``; None when the source has none. ``retry_at`` is the time
-    (as told by ``SourceContext.now``) before which polling again is pointless; 0 means at once and
+    (as told by ``SourceReaderContext.now``) before which polling again is pointless; 0 means at once and
     infinity means only after ``wake``. ``ended`` says that nothing will ever follow. ``watermark`` and
     ``idle`` are signals that take effect after the values of the same poll.
 
@@ -70,6 +78,10 @@ class Polled:
     so that each has watermarks of its own; None stands for the whole reader. ``splits_added`` are new to the
     reader, before the values: event time waits for their first records. ``splits_ended`` are over, after the
     values: event time goes on without them.
+
+    ``bad`` are messages that could not be deserialized, of a source that `Source.decodes`. The first one fails the job,
+    unless the program has said otherwise with ``on_error``. ``ignored`` is how many errors the schema has passed over
+    because the program wants that (``ignore_parse_errors``): they are counted.
     """
 
     values: list[Any]
@@ -81,10 +93,19 @@ class Polled:
     split: Hashable = None
     splits_added: tuple[Hashable, ...] = ()
     splits_ended: tuple[Hashable, ...] = ()
+    bad: Sequence[DeserializationError] = ()
+    ignored: int = 0
 
 
 class SourceReader(ABC):
-    """Reads one subtask's share of a source; plain Python, called from the task's only thread."""
+    """Reads one subtask's share of a source; plain Python, called from the task's only thread.
+
+    Records are what they were when `poll` gave them: those that can change are copied. ``gives_away = True`` is a
+    promise that makes looking and copying unnecessary: none of them can change, or the reader neither keeps nor
+    changes a record that it has given, nor gives it twice.
+    """
+
+    gives_away: bool = False
 
     def open(self) -> None:
         """Called once before the first poll."""
@@ -127,8 +148,14 @@ class SourceReader(ABC):
         """Called once after the last poll, also when the job failed or was cancelled."""
 
 
-class Source(ABC):
-    """Description of an input; travels to the tasks by pickle."""
+class Source(ABC, Generic[T]):
+    """Description of an input; travels to the tasks by pickle.
+
+    ``decodes = True``: readers make records of messages, by a schema, and hand over in ``Polled.bad`` those that they could not.
+    Then the program may say with ``on_error`` what becomes of them.
+    """
+
+    decodes: bool = False
 
     @property
     def boundedness(self) -> Boundedness:
@@ -141,7 +168,7 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The live reader of one subtask; without splits, unless they never change hands."""
 
     def splits_of(self, subtask: int, parallelism: int) -> Sequence[Any] | None:
@@ -163,7 +190,7 @@ class Source(ABC):
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
         """The live enumerator of a job that continues; ``state`` is what `SplitEnumerator.snapshot_state` gave."""
         raise NotImplementedError(
-            f"{type(self).__name__} has an enumerator that cannot go on from a checkpoint; "
+            f"{type(self).__name__} has an enumerator that cannot resume from a checkpoint; "
             "it must have a method restore_enumerator"
         )
 
@@ -252,7 +279,7 @@ class SplitEnumerator(ABC):
         """Called once at the end, also when the job failed."""
 
 
-class SourceFunction(Function):
+class SourceFunction(Function, Generic[T]):
     """A source written as a loop: ``run`` collects until it is done or cancelled.
 
     Not parallel: it always runs as one subtask. Subclass `ParallelSourceFunction` for one copy per subtask.
@@ -260,15 +287,15 @@ class SourceFunction(Function):
     does its work under the checkpoint lock; `CheckpointListener` tells it how checkpoints end.
     """
 
-    class SourceContext(ABC):
+    class SourceContext(ABC, Generic[RECORD]):
         """Through this ``run`` hands over records; every method may block while the job is busy."""
 
         @abstractmethod
-        def collect(self, value: Any) -> None:
+        def collect(self, value: RECORD) -> None:
             """Emit a record without a timestamp."""
 
         @abstractmethod
-        def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
+        def collect_with_timestamp(self, value: RECORD, timestamp: int) -> None:
             """Emit a record with an event time in milliseconds."""
 
         @abstractmethod
@@ -293,18 +320,37 @@ class SourceFunction(Function):
 
     bounded = False
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> SourceFunction:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse the name of a Java class, which PyFlink takes."""
         refuse_java_class(cls, SourceFunction, "run", (*args, *kwargs.values()))
         return super().__new__(cls)
 
     @abstractmethod
-    def run(self, ctx: SourceFunction.SourceContext) -> None:
+    def run(self, ctx: SourceFunction.SourceContext[T], /) -> None:
         """Produce records until there are no more or `cancel` was called."""
 
     def cancel(self) -> None:
         """Make `run` return soon; called from another thread."""
 
 
-class ParallelSourceFunction(SourceFunction):
+class ParallelSourceFunction(SourceFunction[T]):
     """A `SourceFunction` of which every subtask runs its own copy."""
+
+
+class SourceFunctionOfSource(SourceFunction[T]):
+    """A source function that stands for a `Source`, under its older name: ``add_source`` adds that one instead."""
+
+    @abstractmethod
+    def as_source(self) -> Source[T]:
+        """The source."""
+
+    def watermark_strategy(self) -> WatermarkStrategy[Any]:
+        """How its records get timestamps and watermarks."""
+        return WatermarkStrategy.no_watermarks()
+
+    @override
+    def run(self, ctx: SourceFunction.SourceContext[T], /) -> None:
+        """Not called: the source has readers."""
+        raise NotImplementedError(
+            f"{type(self).__name__} is added to a job by add_source(), and not run by hand"
+        )

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn
 
-from firesteel.common.errors import ProgramError, WrongArgumentError, describe_function, short_repr
-from firesteel.common.serialized_type import SerializedTypeInfo
+from firesteel.common._override import override
+from firesteel.common._serialized_type import SerializedTypeInfo
+from firesteel.common._type_variables import TypeVar
+from firesteel.common.errors import (
+    MissingFeatureError,
+    ProgramError,
+    WrongArgumentError,
+    describe_function,
+    short_repr,
+)
 from firesteel.common.serializer import TypeSerializer
 from firesteel.common.typeinfo import TypeInformation, Types
 from firesteel.contracts.functions import AggregateFunction, ReduceFunction
@@ -38,11 +46,13 @@ __all__ = [
     "ValueStateDescriptor",
 ]
 
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
+T = TypeVar("T", default=Any)
+K = TypeVar("K", default=Any)
+V = TypeVar("V", default=Any)
+ACC = TypeVar("ACC", default=Any)
+S = TypeVar("S", covariant=True, bound="State", default=Any)
+IN = TypeVar("IN", default=Any)
+OUT = TypeVar("OUT", default=Any)
 
 
 # Live state -----------------------------------------------------------------------------------------
@@ -60,11 +70,11 @@ class ValueState(State, Generic[T]):
     """One value."""
 
     @abstractmethod
-    def value(self) -> T:
+    def value(self) -> T | None:
         """The value, None when nothing was stored."""
 
     @abstractmethod
-    def update(self, value: T) -> None:
+    def update(self, value: T | None) -> None:
         """Store ``value``; None clears."""
 
 
@@ -84,11 +94,11 @@ class MergingState(AppendingState[IN, OUT]):
     """An appending state of which two can become one, as merging session windows need."""
 
 
-class ReducingState(MergingState[T, T]):
+class ReducingState(MergingState[T, T | None]):
     """The reduction of all values added, None when there are none."""
 
 
-class AggregatingState(MergingState[IN, OUT]):
+class AggregatingState(MergingState[IN, OUT | None]):
     """The aggregate of all values added, None when there are none."""
 
 
@@ -111,7 +121,7 @@ class _Mapping(State, Generic[K, V]):
     """The reading half of a map, with Python's notation for it."""
 
     @abstractmethod
-    def get(self, key: K) -> V:
+    def get(self, key: K) -> V | None:
         """The value under ``key``, None when there is none."""
 
     @abstractmethod
@@ -135,7 +145,8 @@ class _Mapping(State, Generic[K, V]):
         """Whether nothing is stored."""
 
     def __getitem__(self, key: K) -> V:
-        return self.get(key)
+        # As lists and dicts are typed: who writes state[key] knows that it is there; get() is for who does not.
+        return self.get(key)  # type: ignore[return-value]
 
     def __contains__(self, key: K) -> bool:
         return self.contains(key)
@@ -182,15 +193,15 @@ class OperatorStateStore(ABC):
     """Hands out state that belongs to a subtask rather than to a key."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
         """Broadcast state of that name: a map that is the same in every subtask."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list of the subtask; when the parallelism changes the elements of all lists are dealt out evenly."""
 
     @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list of the subtask; after a restart every subtask gets the elements of all lists, and picks its own."""
 
 
@@ -198,13 +209,13 @@ class OperatorStateStore(ABC):
 
 
 #: What descriptors take: a type, or what writes values of the type into checkpoints and reads them back.
-AnyType = TypeInformation | TypeSerializer[Any]
+AnyType = TypeInformation[T] | TypeSerializer[T]
 
 
-class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
+class StateDescriptor(ABC, Generic[S]):
     """Name and type of a state; states of one operator are told apart by name."""
 
-    def __init__(self, name: str, type_info: AnyType) -> None:
+    def __init__(self, name: str, type_info: AnyType[Any]) -> None:
         if not name:
             raise ProgramError(f"a state needs a name: {type(self).__name__}('count', ...)")
         self.name = name
@@ -227,7 +238,15 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
 
-    # Evolution: a job goes on from a savepoint that an older version of the program has written.
+    def set_queryable(self, queryable_state_name: str) -> NoReturn:
+        """Refuse: nobody can ask a running job for its state."""
+        raise MissingFeatureError(
+            f"set_queryable({queryable_state_name!r}): asking a running job for its state is not part of this version of "
+            "Firesteel yet, and no longer part of Flink 2; emit what others shall see to a sink or a side output, or "
+            "read it from a savepoint with firesteel.state_processor"
+        )
+
+    # Evolution: a job resumes from a savepoint that an older version of the program has written.
 
     def set_version(self, version: int, migrate: Callable[[Any, int], Any] | None = None) -> None:
         """Say which version the values of this state are; 0 when nothing is said.
@@ -264,51 +283,53 @@ class StateDescriptor(ABC):  # noqa: B024 - only its kinds are used
         """Names that the state had before."""
         return self._old_names
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
 
-class ValueStateDescriptor(StateDescriptor):
+class ValueStateDescriptor(StateDescriptor[ValueState[T]], Generic[T]):
     """Describes a `ValueState`."""
 
-    def __init__(self, name: str, value_type_info: AnyType) -> None:
+    def __init__(self, name: str, value_type_info: AnyType[T]) -> None:
         super().__init__(name, value_type_info)
 
 
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor[ListState[T]], Generic[T]):
     """Describes a `ListState`."""
 
-    def __init__(self, name: str, elem_type_info: AnyType) -> None:
+    def __init__(self, name: str, elem_type_info: AnyType[T]) -> None:
         self.element_type_info = _declared(type(self), name, elem_type_info)
         super().__init__(name, Types.LIST(self.element_type_info))
 
 
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor[MapState[K, V]], Generic[K, V]):
     """Describes a `MapState` or a `BroadcastState`."""
 
-    def __init__(self, name: str, key_type_info: AnyType, value_type_info: AnyType) -> None:
+    def __init__(self, name: str, key_type_info: AnyType[K], value_type_info: AnyType[V]) -> None:
         self.key_type_info = _declared(type(self), name, key_type_info)
         self.value_type_info = _declared(type(self), name, value_type_info)
         super().__init__(name, Types.MAP(self.key_type_info, self.value_type_info))
 
 
-class _CallableReduce(ReduceFunction):
+class _CallableReduce(ReduceFunction[Any]):
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self._function = function
 
+    @override
     def reduce(self, value1: Any, value2: Any) -> Any:
         """What the function makes of both."""
         return self._function(value1, value2)
 
 
-class ReducingStateDescriptor(StateDescriptor):
+class ReducingStateDescriptor(StateDescriptor[ReducingState[T]], Generic[T]):
     """Describes a `ReducingState`."""
 
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
-        type_info: AnyType,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        type_info: AnyType[T],
     ) -> None:
         super().__init__(name, type_info)
         if not isinstance(reduce_function, ReduceFunction):
@@ -317,21 +338,23 @@ class ReducingStateDescriptor(StateDescriptor):
             reduce_function = _CallableReduce(reduce_function)
         self._reduce_function = reduce_function
 
-    def get_reduce_function(self) -> ReduceFunction:
+    def get_reduce_function(self) -> ReduceFunction[T]:
         """The function, as an object with a ``reduce`` method."""
         return self._reduce_function
 
 
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Generic[IN, OUT]):
     """Describes an `AggregatingState`."""
 
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: AnyType) -> None:
+    def __init__(
+        self, name: str, agg_function: AggregateFunction[IN, ACC, OUT], state_type_info: AnyType[ACC]
+    ) -> None:
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
             raise _wrong_function(self, "an AggregateFunction", agg_function)
         self._agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction:
+    def get_agg_function(self) -> AggregateFunction[IN, Any, OUT]:
         """The function."""
         return self._agg_function
 
@@ -340,7 +363,7 @@ class _WrongStateFunctionError(ProgramError, TypeError):
     """A descriptor was given something that is not the function it needs."""
 
 
-def _declared(kind: type[StateDescriptor], name: str, type_info: AnyType) -> TypeInformation:
+def _declared(kind: type[StateDescriptor], name: str, type_info: AnyType[Any]) -> TypeInformation:
     """The type of a state, if it is one; None says nothing about the values."""
     if type_info is None or isinstance(type_info, TypeInformation):
         return type_info

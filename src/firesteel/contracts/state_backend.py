@@ -1,4 +1,4 @@
-"""Where keyed state lives while a job runs, and how to bring a place of one's own.
+"""Where keyed state lives while a job runs, and how to bring a store of one's own.
 
 A backend of one's own is a *store*: it takes records, bytes under bytes, of the keys that are not in memory at the moment.
 Everything else is as with the backends that Firesteel has: a cache of live objects in front of it, checkpoints,
@@ -34,26 +34,26 @@ class StateStore(ABC):
     A store is private to one attempt of one subtask, empty when it is opened, and nothing in it has to survive: after
     a failure state comes from a checkpoint. All calls come from the thread that opened it, one at a time.
 
-    *Places* are bytes, not more than 32 of them, and records are bytes of any length. An error that a method raises fails the
+    *Record keys* are bytes, not more than 32 of them; records are bytes of any length. An error that a method raises fails the
     task, or the checkpoint that reads the store at that moment.
     """
 
     @abstractmethod
-    def get_all(self, places: Sequence[bytes]) -> Sequence[bytes | None]:
-        """The record at each of these places, in their order; None where there is none."""
+    def get_all(self, record_keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """The record under each of these keys, in their order; None where there is none."""
 
     @abstractmethod
     def put_all(self, records: Sequence[tuple[bytes, bytes]], gone: Sequence[bytes]) -> None:
-        """Store records, given as place and record, in place of what is there; remove those at the places ``gone``.
+        """Store records, given as record key and record, over what is there; remove those under the keys ``gone``.
 
-        No place is named twice.
+        No record key is named twice.
         """
 
     @abstractmethod
     def scan(self, after: bytes, count: int) -> Sequence[tuple[bytes, bytes]]:
-        """The next ``count`` places behind ``after`` with their records, ordered as Python orders bytes.
+        """The next ``count`` record keys behind ``after`` with their records, ordered as Python orders bytes.
 
-        Fewer only when there are no more. ``after`` may be shorter than a place, and need not have a record.
+        Fewer only when there are no more. ``after`` may be shorter than a record key, and need not have a record.
         """
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from enum import Enum
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import AnyLength, Duration, Time, millis_of
 
@@ -275,5 +276,6 @@ class StateTtlConfig:
         """How expired values are removed."""
         return self._cleanup_strategies
 
+    @override
     def __repr__(self) -> str:
         return f"StateTtlConfig({self._ttl}, {self._update_type.name}, {self._state_visibility.name})"

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.contracts.checkpointing import (
     CheckpointedFunction,
     CheckpointListener,
@@ -145,15 +146,18 @@ class StreamOperator(Function, CheckpointedFunction, CheckpointListener):
 
     # Checkpoints --------------------------------------------------------------------------------------
 
+    @override
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Ask for the states of the subtask, before ``open``; they hold what was restored."""
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """A checkpoint is about to be taken: the last chance to emit what shall not be in its state."""
 
+    @override
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Bring the states up to date. Nothing can be emitted here: the barrier has gone on already."""
 
+    @override
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint, and with it every earlier one, will never be undone."""
 

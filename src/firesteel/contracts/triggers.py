@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, AnyLength, millis_of
 from firesteel.common.typeinfo import TypeInformation, Types
-from firesteel.contracts.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
+from firesteel.contracts.state import ReducingState, ReducingStateDescriptor, ValueStateDescriptor
 from firesteel.contracts.windows import TimeWindow, Trigger, TriggerResult
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CountTrigger",
     "DeltaFunction",
     "DeltaTrigger",
+    "EndOfStreamTrigger",
     "EventTimeTrigger",
     "NeverTrigger",
     "ProcessingTimeTrigger",
@@ -34,32 +36,51 @@ _FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 class _PatientTrigger(Trigger[Any, Any]):
     """Does nothing at all; the others override what they care about."""
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Wait."""
         return _CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Wait."""
         return _CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Wait."""
         return _CONTINUE
 
+    @override
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
         """Nothing to carry over."""
 
+    @override
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
         """Nothing to forget."""
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
 
 class NeverTrigger(_PatientTrigger):
     """Never fires: the default of global windows."""
+
+
+class EndOfStreamTrigger(_PatientTrigger):
+    """Fires when the input has ended, and at no other time: for global windows. Not in PyFlink."""
+
+    @override
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Wait for the end of all time, which comes with the end of the input."""
+        ctx.register_event_time_timer(window.max_timestamp())
+        return _CONTINUE
+
+    @override
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _FIRE if time == window.max_timestamp() else _CONTINUE
 
 
 class EventTimeTrigger(_PatientTrigger):
@@ -70,6 +91,7 @@ class EventTimeTrigger(_PatientTrigger):
         """Such a trigger."""
         return EventTimeTrigger()
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -80,22 +102,24 @@ class EventTimeTrigger(_PatientTrigger):
         ctx.register_event_time_timer(end)
         return _CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Fire at the end of the window."""
         return _FIRE if time == window.max_timestamp() else _CONTINUE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the new end."""
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Stop waiting."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -107,6 +131,7 @@ class ProcessingTimeTrigger(_PatientTrigger):
         """Such a trigger."""
         return ProcessingTimeTrigger()
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -114,22 +139,23 @@ class ProcessingTimeTrigger(_PatientTrigger):
         ctx.register_processing_time_timer(window.max_timestamp())
         return _CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire."""
         return _FIRE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the new end."""
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Stop waiting."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
@@ -142,12 +168,12 @@ class _ContinuousTrigger(_PatientTrigger):
         self.interval = interval
         self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     def _next_fire(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
-        return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
+        return ctx.get_partitioned_state(self.state_desc)
 
     def _arm(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> int:
         """The time to fire after ``time``, which is at most the window's last."""
@@ -163,6 +189,7 @@ class _ContinuousTrigger(_PatientTrigger):
         """Whether the input has ended, so that all intervals are over at once."""
         return False
 
+    @override
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
 
@@ -175,9 +202,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         """Fire every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(millis_of(interval))
 
+    @override
     def _is_at_end(self, ctx: Trigger.TriggerContext) -> bool:
         return ctx.get_current_watermark() == MAX_TIMESTAMP
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -190,6 +219,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
             ctx.register_event_time_timer(self._arm(timestamp - timestamp % self.interval, window, ctx))
         return _CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Fire at the end and at the multiples."""
         if time == window.max_timestamp():
@@ -201,6 +231,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         ctx.register_event_time_timer(self._arm(time, window, ctx))
         return _FIRE
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the earliest of the next times."""
         ctx.merge_partitioned_state(self.state_desc)
@@ -208,8 +239,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         if time is not None:
             ctx.register_event_time_timer(time)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Stop waiting."""
         next_fire = self._next_fire(ctx)
         time = next_fire.get()
         if time is not None:
@@ -225,6 +256,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         """Fire every ``interval`` of processing time."""
         return ContinuousProcessingTimeTrigger(millis_of(interval))
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -234,8 +266,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
             ctx.register_processing_time_timer(self._arm(now - now % self.interval, window, ctx))
         return _CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the multiples."""
         next_fire = self._next_fire(ctx)
         if next_fire.get() != time:
             return _CONTINUE
@@ -243,6 +275,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         ctx.register_processing_time_timer(self._arm(time, window, ctx))
         return _FIRE
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the earliest of the next times."""
         ctx.merge_partitioned_state(self.state_desc)
@@ -250,8 +283,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         if time is not None:
             ctx.register_processing_time_timer(time)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Stop waiting."""
         next_fire = self._next_fire(ctx)
         time = next_fire.get()
         if time is not None:
@@ -273,35 +306,39 @@ class CountTrigger(_PatientTrigger):
         """Fire with every ``window_size`` elements."""
         return CountTrigger(window_size)
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Count, and fire when there are enough."""
-        count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count_state_descriptor))
+        count = ctx.get_partitioned_state(self._count_state_descriptor)
         count.add(1)
-        if count.get() < self._window_size:
+        if (count.get() or 0) < self._window_size:
             return _CONTINUE
         count.clear()
         return _FIRE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
+    @override
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        """Add the counts up."""
         ctx.merge_partitioned_state(self._count_state_descriptor)
 
+    @override
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """Forget the count."""
         ctx.get_partitioned_state(self._count_state_descriptor).clear()
 
+    @override
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._window_size == self._window_size
 
+    @override
     def __hash__(self) -> int:
         return hash(self._window_size)
 
+    @override
     def __repr__(self) -> str:
         return f"CountTrigger({self._window_size})"
 
@@ -317,6 +354,7 @@ class PurgingTrigger(Trigger[Any, Any]):
         """Fire and purge when ``nested_trigger`` fires."""
         return PurgingTrigger(nested_trigger)
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -324,11 +362,13 @@ class PurgingTrigger(Trigger[Any, Any]):
         result = self.nested_trigger.on_element(element, timestamp, window, ctx)
         return self._purging(result, "on_element")
 
+    @override
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
         result = self.nested_trigger.on_processing_time(time, window, ctx)
         return self._purging(result, "on_processing_time")
 
+    @override
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         """As the other trigger, and purge when it fires."""
         result = self.nested_trigger.on_event_time(time, window, ctx)
@@ -339,18 +379,20 @@ class PurgingTrigger(Trigger[Any, Any]):
             return result
         return _FIRE_AND_PURGE if _of(self.nested_trigger, method, result).is_fire() else result
 
+    @override
     def can_merge(self) -> bool:
         """Whether the other trigger can."""
         return self.nested_trigger.can_merge()
 
+    @override
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        """As the other trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
+    @override
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """As the other trigger."""
         self.nested_trigger.clear(window, ctx)
 
+    @override
     def __repr__(self) -> str:
         return f"PurgingTrigger({self.nested_trigger!r})"
 
@@ -412,11 +454,12 @@ class DeltaTrigger(_PatientTrigger):
         """Fire when ``delta_function(last, element)`` exceeds ``threshold``."""
         return DeltaTrigger(threshold, delta_function, state_type)
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Compare with the last one."""
-        state = cast("ValueState[Any]", ctx.get_partitioned_state(self._state_desc))
+        state = ctx.get_partitioned_state(self._state_desc)
         last = state.value()
         if last is None:
             state.update(element)
@@ -425,10 +468,11 @@ class DeltaTrigger(_PatientTrigger):
             return _FIRE
         return _CONTINUE
 
+    @override
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """Forget the last element."""
         ctx.get_partitioned_state(self._state_desc).clear()
 
+    @override
     def __repr__(self) -> str:
         return f"DeltaTrigger({self._threshold})"
 
@@ -462,6 +506,7 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
             nested_trigger, millis, reset_timer_on_new_record, should_clear_on_timeout
         )
 
+    @override
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -470,7 +515,7 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
         if _of(self._nested, "on_element", result).is_fire():
             self.clear(window, ctx)
             return result
-        state = cast("ValueState[int]", ctx.get_partitioned_state(self._state_desc))
+        state = ctx.get_partitioned_state(self._state_desc)
         running = state.value()
         if running is not None and self._resets:
             ctx.delete_processing_time_timer(running)
@@ -480,13 +525,13 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
             ctx.register_processing_time_timer(due)
         return result
 
+    @override
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire."""
         result = self._nested.on_processing_time(time, window, ctx)
         return self._timed_out(_of(self._nested, "on_processing_time", result), window, ctx)
 
+    @override
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire."""
         result = self._nested.on_event_time(time, window, ctx)
         return self._timed_out(_of(self._nested, "on_event_time", result), window, ctx)
 
@@ -495,17 +540,20 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
             self.clear(window, ctx)
         return _FIRE_AND_PURGE if result.is_purge() else _FIRE
 
+    @override
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
         """Never called: it cannot merge."""
 
+    @override
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
         """Stop the time-out, and clear the other trigger."""
-        state = cast("ValueState[int]", ctx.get_partitioned_state(self._state_desc))
+        state = ctx.get_partitioned_state(self._state_desc)
         running = state.value()
         if running is not None:
             ctx.delete_processing_time_timer(running)
             state.clear()
         self._nested.clear(window, ctx)
 
+    @override
     def __repr__(self) -> str:
         return f"ProcessingTimeoutTrigger({self._nested!r})"

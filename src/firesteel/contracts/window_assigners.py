@@ -9,11 +9,18 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import MIN_TIMESTAMP, AnyLength, millis_of
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueStateDescriptor
-from firesteel.contracts.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from firesteel.contracts.triggers import (
+    CountTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+)
 from firesteel.contracts.window_serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
@@ -48,32 +55,34 @@ def checked_timestamp(timestamp: int | None) -> int:
 class _EventTime(WindowAssigner[Any, TimeWindow]):
     """Time windows by the timestamps of the records."""
 
+    @override
     def get_default_trigger(self, env: Any) -> EventTimeTrigger:
         """Fires when the watermark passes the end."""
         return EventTimeTrigger()
 
+    @override
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """Of time windows."""
         return TimeWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is."""
         return True
 
 
 class _ProcessingTime(WindowAssigner[Any, TimeWindow]):
     """Time windows by the machine's time."""
 
+    @override
     def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger:
         """Fires when the machine's time passes the end."""
         return ProcessingTimeTrigger()
 
+    @override
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """Of time windows."""
         return TimeWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is not."""
         return False
 
 
@@ -117,6 +126,7 @@ class _Grid:
     def _shown(self, size: int, slide: int, offset: int) -> str:
         return f"{type(self).__name__}({size}, {slide}, {offset})"
 
+    @override
     def __repr__(self) -> str:
         return self._shown(*self.grid)
 
@@ -125,6 +135,7 @@ class _Tumbling(_Grid):
     def __init__(self, size: int, offset: int = 0) -> None:
         super().__init__(size, size, offset)
 
+    @override
     def _shown(self, size: int, slide: int, offset: int) -> str:
         return f"{type(self).__name__}({size}, {offset})"
 
@@ -142,6 +153,7 @@ class TumblingEventTimeWindows(_Tumbling, _EventTime):
         """Windows of ``size``, shifted by ``offset``."""
         return TumblingEventTimeWindows(millis_of(size), millis_of(offset or 0))
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """The one window of the record."""
         return self._windows(checked_timestamp(timestamp))
@@ -155,6 +167,7 @@ class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
         """Windows of ``size``, shifted by ``offset``."""
         return TumblingProcessingTimeWindows(millis_of(size), millis_of(offset or 0))
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """The window of this moment."""
         return self._windows(context.get_current_processing_time())
@@ -177,6 +190,7 @@ class SlidingEventTimeWindows(_Sliding, _EventTime):
         """Windows of ``size`` every ``slide``, shifted by ``offset``."""
         return SlidingEventTimeWindows(millis_of(size), millis_of(slide), millis_of(offset or 0))
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """All windows of the record, latest first."""
         return self._windows(checked_timestamp(timestamp))
@@ -190,6 +204,7 @@ class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
         """Windows of ``size`` every ``slide``, shifted by ``offset``."""
         return SlidingProcessingTimeWindows(millis_of(size), millis_of(slide), millis_of(offset or 0))
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[TimeWindow]:
         """All windows of this moment, latest first."""
         return self._windows(context.get_current_processing_time())
@@ -211,16 +226,17 @@ class _ByCount(WindowAssigner[Any, CountWindow]):
         state.update(number + 1)
         return number
 
+    @override
     def get_default_trigger(self, env: Any) -> CountTrigger:
         """Fires when the window is full."""
         return CountTrigger(self._window_size)
 
+    @override
     def get_window_serializer(self) -> CountWindowSerializer:
-        """Of count windows."""
         return CountWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is not."""
         return False
 
 
@@ -236,6 +252,7 @@ class CountTumblingWindowAssigner(_ByCount):
         """Windows of ``window_size`` records."""
         return CountTumblingWindowAssigner(window_size)
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[CountWindow]:
         """The window that is being filled."""
         return [CountWindow(self._next_number(context) // self._window_size)]
@@ -245,6 +262,7 @@ class CountTumblingWindowAssigner(_ByCount):
         """Size and slide."""
         return self._window_size, self._window_size
 
+    @override
     def __repr__(self) -> str:
         return f"CountTumblingWindowAssigner({self._window_size})"
 
@@ -262,6 +280,7 @@ class CountSlidingWindowAssigner(_ByCount):
         """Windows of ``window_size`` records, one every ``window_slide`` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[CountWindow]:
         """The windows that are being filled, latest first."""
         number = self._next_number(context)
@@ -274,6 +293,7 @@ class CountSlidingWindowAssigner(_ByCount):
         """Size and slide."""
         return self._window_size, self._window_slide
 
+    @override
     def __repr__(self) -> str:
         return f"CountSlidingWindowAssigner({self._window_size}, {self._window_slide})"
 
@@ -285,28 +305,39 @@ def _positive(number: int, sentence: str) -> int:
 
 
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
-    """One window for everything; fires only with a trigger of the program's own."""
+    """One window for everything; fires at the end of the input, or with a trigger of the program's own."""
+
+    #: On the class, because classes of users need not call ``super().__init__()``.
+    _default_trigger: EndOfStreamTrigger | None = None
 
     @staticmethod
     def create() -> GlobalWindows:
-        """Such an assigner."""
+        """One that never fires by itself: it needs a trigger."""
         return GlobalWindows()
 
+    @staticmethod
+    def create_with_end_of_stream_trigger() -> GlobalWindows:
+        """One that fires when the input has ended, and only then; not in PyFlink."""
+        windows = GlobalWindows()
+        windows._default_trigger = EndOfStreamTrigger()
+        return windows
+
+    @override
     def assign_windows(self, element: Any, timestamp: int, context: _Context) -> Collection[GlobalWindow]:
-        """The window."""
         return [GlobalWindow.get()]
 
-    def get_default_trigger(self, env: Any) -> NeverTrigger:
-        """Never fires."""
-        return NeverTrigger()
+    @override
+    def get_default_trigger(self, env: Any) -> NeverTrigger | EndOfStreamTrigger:
+        return self._default_trigger or NeverTrigger()
 
+    @override
     def get_window_serializer(self) -> GlobalWindowSerializer:
-        """Of global windows."""
         return GlobalWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """It is not."""
         return False
 
+    @override
     def __repr__(self) -> str:
         return "GlobalWindows()"

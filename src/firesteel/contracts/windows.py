@@ -8,8 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
+from firesteel.common._override import override
+from firesteel.common._type_variables import TypeVar
 from firesteel.common.time import MAX_TIMESTAMP
 from firesteel.contracts.runtime_context import RuntimeContext
 
@@ -27,9 +29,10 @@ __all__ = [
     "WindowAssigner",
 ]
 
-T = TypeVar("T")
-W = TypeVar("W")
-W2 = TypeVar("W2")
+T = TypeVar("T", contravariant=True, default=Any)
+W = TypeVar("W", default=Any)
+W2 = TypeVar("W2", default=Any)
+S = TypeVar("S", bound="State", default=Any)
 
 
 class Window(ABC):
@@ -56,6 +59,7 @@ class TimeWindow(Window):
         self.start = start
         self.end = end
 
+    @override
     def max_timestamp(self) -> int:
         """One less than the end."""
         return self.end - 1
@@ -93,9 +97,11 @@ class TimeWindow(Window):
             if len(members) > 1:
                 callback.merge(members, merged)
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TimeWindow) and self.start == other.start and self.end == other.end
 
+    @override
     def __hash__(self) -> int:
         return hash((self.start, self.end))
 
@@ -105,6 +111,7 @@ class TimeWindow(Window):
     def __le__(self, other: TimeWindow) -> bool:
         return (self.start, self.end) <= (other.start, other.end)
 
+    @override
     def __repr__(self) -> str:
         return f"TimeWindow(start={self.start}, end={self.end})"
 
@@ -117,16 +124,20 @@ class CountWindow(Window):
     def __init__(self, id: int) -> None:
         self.id = id
 
+    @override
     def max_timestamp(self) -> int:
         """The largest there is: such a window has no time."""
         return MAX_TIMESTAMP
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CountWindow) and self.id == other.id
 
+    @override
     def __hash__(self) -> int:
         return hash(self.id)
 
+    @override
     def __repr__(self) -> str:
         return f"CountWindow(id={self.id})"
 
@@ -141,16 +152,20 @@ class GlobalWindow(Window):
         """The window."""
         return _GLOBAL_WINDOW
 
+    @override
     def max_timestamp(self) -> int:
         """The largest there is: the window never ends."""
         return MAX_TIMESTAMP
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GlobalWindow)
 
+    @override
     def __hash__(self) -> int:
         return 0
 
+    @override
     def __repr__(self) -> str:
         return "GlobalWindow"
 
@@ -210,7 +225,7 @@ class Trigger(ABC, Generic[T, W]):
             """Forget an event-time timer."""
 
         @abstractmethod
-        def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
+        def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
             """State of this key and this window."""
 
     class OnMergeContext(TriggerContext):
@@ -221,15 +236,17 @@ class Trigger(ABC, Generic[T, W]):
             """Merge the state of the old windows into that of the new one."""
 
     @abstractmethod
-    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext, /
+    ) -> TriggerResult:
         """Decide when an element has been added."""
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
         """Decide when a processing-time timer is due."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
         """Decide when an event-time timer is due."""
 
     def can_merge(self) -> bool:
@@ -237,11 +254,11 @@ class Trigger(ABC, Generic[T, W]):
         return False
 
     @abstractmethod
-    def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
+    def on_merge(self, window: W, ctx: Trigger.OnMergeContext, /) -> None:
         """Carry timers and state over to the window that others became."""
 
     @abstractmethod
-    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
+    def clear(self, window: W, ctx: Trigger.TriggerContext, /) -> None:
         """Forget timers and state of a window that goes."""
 
 
@@ -261,12 +278,12 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext, /
     ) -> Collection[W]:
         """The windows of an element."""
 
     @abstractmethod
-    def get_default_trigger(self, env: Any) -> Trigger[T, W]:
+    def get_default_trigger(self, env: Any, /) -> Trigger[T, W]:
         """The trigger used when the program names none."""
 
     @abstractmethod
@@ -289,5 +306,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
             """Some windows become one."""
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
+    def merge_windows(
+        self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W], /
+    ) -> None:
         """Tell ``callback`` which windows become one."""

@@ -8,6 +8,7 @@ Mirrors ``pyflink.datastream``; what goes beyond it is named as in Flink's Java 
 DataStreamSink('Print to Std. Out')
 """
 
+from firesteel.contracts.dead_letter import DeadLetter
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.datastream.async_data_stream import AsyncDataStream
 from firesteel.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
@@ -113,6 +114,7 @@ __all__ = [
     "CustomStateBackend",
     "DataStream",
     "DataStreamSink",
+    "DeadLetter",
     "DiscardingSink",
     "EmbeddedRocksDBStateBackend",
     "ExternalizedCheckpointCleanup",

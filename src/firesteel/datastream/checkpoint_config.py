@@ -8,6 +8,7 @@ from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError
 from firesteel.common.time import Duration
+from firesteel.datastream._user_functions import wrong_argument
 from firesteel.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
@@ -15,7 +16,6 @@ from firesteel.datastream.checkpoint_storage import (
 )
 from firesteel.datastream.checkpointing_mode import CheckpointingMode
 from firesteel.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from firesteel.datastream.user_functions import wrong_argument
 
 __all__ = ["CheckpointConfig"]
 

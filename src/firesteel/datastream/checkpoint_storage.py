@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 
 __all__ = [
@@ -53,6 +54,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         """Where savepoints go by default, None when it was not set."""
         return None
 
+    @override
     def __str__(self) -> str:
         return f"JobManagerCheckpointStorage(path={self._checkpoint_path}, max_state_size={self._max_state_size})"
 
@@ -106,6 +108,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             return max(self._threshold, self._DEFAULT_WRITE_BUFFER)
         return self._write_buffer_size
 
+    @override
     def __str__(self) -> str:
         return f"FileSystemCheckpointStorage(path={self._checkpoint_path})"
 

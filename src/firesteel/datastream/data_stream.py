@@ -1,12 +1,16 @@
 """Streams of all kinds; at PyFlink's path."""
 
-from firesteel.datastream.closeable_iterator import CloseableIterator
-from firesteel.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from firesteel.datastream.data_stream_sink import DataStreamSink
-from firesteel.datastream.keyed_stream import KeyedStream
-from firesteel.datastream.split_stream import OutputSelector, SplitStream
-from firesteel.datastream.stream import DataStream
-from firesteel.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from firesteel.datastream._closeable_iterator import CloseableIterator
+from firesteel.datastream._connected_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+)
+from firesteel.datastream._data_stream_sink import DataStreamSink
+from firesteel.datastream._keyed_stream import KeyedStream
+from firesteel.datastream._split_stream import OutputSelector, SplitStream
+from firesteel.datastream._stream import DataStream
+from firesteel.datastream._windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AllWindowedStream",

@@ -49,6 +49,7 @@ from firesteel.contracts.functions import (
     ReduceFunction,
     RuntimeContext,
     WindowFunction,
+    merges_exactly,
 )
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from firesteel.contracts.sink import DiscardingSink, SinkFunction
@@ -119,4 +120,5 @@ __all__ = [
     "TimerService",
     "TwoPhaseCommitSinkFunction",
     "WindowFunction",
+    "merges_exactly",
 ]

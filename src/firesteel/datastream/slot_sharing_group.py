@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
@@ -56,6 +57,7 @@ class MemorySize:
         """The number of whole tebibytes."""
         return self._bytes >> 40
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemorySize) and self._bytes == other._bytes
 
@@ -64,15 +66,18 @@ class MemorySize:
             raise ProgramError(f"a memory size cannot be compared with {other!r}")
         return self._bytes < other._bytes
 
+    @override
     def __hash__(self) -> int:
         return hash(self._bytes)
 
+    @override
     def __str__(self) -> str:
         for factor, unit in _UNITS:
             if self._bytes and self._bytes % factor == 0:
                 return f"{self._bytes // factor} {unit}"
         return f"{self._bytes} bytes"
 
+    @override
     def __repr__(self) -> str:
         return f"MemorySize({self})"
 
@@ -132,6 +137,7 @@ class SlotSharingGroup:
         """A builder for the group ``name``."""
         return SlotSharingGroup.Builder(name)
 
+    @override
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, SlotSharingGroup)
@@ -139,9 +145,11 @@ class SlotSharingGroup:
             and self._resources == other._resources
         )
 
+    @override
     def __hash__(self) -> int:
         return hash((self._name, self._resources.cpu_cores, self._resources.task_heap))
 
+    @override
     def __repr__(self) -> str:
         return f"SlotSharingGroup({self._name!r})"
 

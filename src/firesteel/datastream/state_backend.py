@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from firesteel.common import options
+from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.contracts.state_backend import (
@@ -43,10 +44,12 @@ class PredefinedOptions(Enum):
 class HashMapStateBackend(StateBackend):
     """Live objects in the task's memory: the fastest, and as large as memory."""
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         return Configuration().set(options.STATE_BACKEND, "hashmap")
 
+    @override
     def __str__(self) -> str:
         return "HashMapStateBackend"
 
@@ -69,6 +72,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._options_factory: str | None = None
         self._transfer_threads = 4
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         chosen = Configuration().set(options.STATE_BACKEND, "rocksdb")
@@ -116,6 +120,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
             raise ProgramError(f"transfer threads must be at least 1, got {number_of_transfering_threads}")
         self._transfer_threads = number_of_transfering_threads
 
+    @override
     def __str__(self) -> str:
         return f"EmbeddedRocksDBStateBackend(incremental={bool(self._incremental)}, paths={self._paths})"
 
@@ -131,6 +136,7 @@ class CustomStateBackend(StateBackend):
         store_opener(backend, "CustomStateBackend()")
         self._backend = backend
 
+    @override
     def open(self, context: StateStoreContext) -> StateStore:
         """The store of one operator's subtask."""
         return store_opener(self._backend, "CustomStateBackend()")(context)
@@ -139,10 +145,12 @@ class CustomStateBackend(StateBackend):
         """What it was made from; not in PyFlink."""
         return self._backend
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         return Configuration().set(options.STATE_BACKEND, qualified_name(self._backend))
 
+    @override
     def __str__(self) -> str:
         return f"CustomStateBackend({qualified_name(self._backend)})"
 
@@ -163,6 +171,7 @@ class MemoryStateBackend(HashMapStateBackend):
         self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
         self._savepoint_path = savepoint_path
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         chosen = super().to_configuration().set(options.CHECKPOINTING_STORAGE, "jobmanager")
@@ -205,6 +214,7 @@ class FsStateBackend(HashMapStateBackend):
         self._storage = FileSystemCheckpointStorage(checkpoint_directory_uri, file_state_size_threshold, size)
         self._savepoint_path = default_savepoint_directory_uri
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         chosen = super().to_configuration().add_all(_in_files(self._storage))
@@ -253,6 +263,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
             checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
         self._checkpoint_backend = checkpoint_stream_backend
 
+    @override
     def to_configuration(self) -> Configuration:
         """The options that choose it; not in PyFlink."""
         kept = Configuration(self._checkpoint_backend.to_configuration())

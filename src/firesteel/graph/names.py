@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from firesteel.graph.stream_graph import Node
 from firesteel.plan.operator_specs import (
     CollectSpec,
@@ -21,8 +23,21 @@ def is_source(spec: OperatorSpec) -> bool:
 
 
 def is_sink(spec: OperatorSpec) -> bool:
-    """Whether the operator takes records out of the job."""
+    """Whether records leave the job in this operator."""
     return isinstance(spec, SINKS)
+
+
+def default_name(code: Any) -> str:
+    """What a step is called that nobody has named: the class of the user's source or sink.
+
+    >>> class _Orders: ...
+    >>> default_name(_Orders())
+    'Orders'
+
+    Operator ids do not depend on names: see `firesteel.graph.operator_ids`.
+    """
+    name = type(code).__name__
+    return name.lstrip("_") or name
 
 
 def operator_name(node: Node) -> str:

@@ -23,7 +23,7 @@ def operator_ids(graph: StreamGraph) -> dict[int, str]:
     alike: Counter[str] = Counter()
     for node in graph:
         structure = _structure(node, ids)
-        ids[node.id] = _chosen(node) or _digest(f"{structure}#{alike[structure]}")
+        ids[node.id] = _given_id(node) or _digest(f"{structure}#{alike[structure]}")
         # Counted for nodes with a uid too: giving one of two twins a uid leaves the other's id alone.
         alike[structure] += 1
     return ids
@@ -34,7 +34,7 @@ def id_of_uid(uid: str) -> str:
     return _digest(f"uid:{uid}")
 
 
-def _chosen(node: Node) -> str | None:
+def _given_id(node: Node) -> str | None:
     if node.uid_hash is not None:
         return node.uid_hash
     return None if node.uid is None else id_of_uid(node.uid)

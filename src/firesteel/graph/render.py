@@ -37,7 +37,7 @@ def _mermaid_arrow(node: Node, edge: Edge) -> str:
 
 
 def _node_json(node: Node, widths: dict[int, int]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": node.id,
         "type": operator_name(node),
         "pact": "Data Source" if is_source(node.spec) else "Data Sink" if is_sink(node.spec) else "Operator",
@@ -45,8 +45,8 @@ def _node_json(node: Node, widths: dict[int, int]) -> dict[str, Any]:
         "parallelism": widths[node.id],
     }
     if node.inputs:
-        found["predecessors"] = [_predecessor(edge, widths, widths[node.id]) for edge in node.inputs]
-    return found
+        fields["predecessors"] = [_predecessor(edge, widths, widths[node.id]) for edge in node.inputs]
+    return fields
 
 
 def _predecessor(edge: Edge, widths: dict[int, int], receivers: int) -> dict[str, Any]:

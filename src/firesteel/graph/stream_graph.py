@@ -1,7 +1,7 @@
 """Nodes and edges of a job, as the fluent API builds them.
 
 Nodes are frozen; the fluent setters (`name`, `uid`, `set_parallelism` ...) replace a node in the
-builder, so a graph taken for one execution never changes under it.
+builder, so a graph built for one execution never changes under it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firesteel.common.typeinfo import TypeInformation
-from firesteel.plan.exchange import Distribution
+from firesteel.plan.exchange import EdgeDistribution
 from firesteel.plan.operator_specs import OperatorSpec
 from firesteel.plan.shipped import Shipped
 
@@ -30,7 +30,7 @@ class Edge:
     """Input of a node: which node's output (or side output) and how it is distributed."""
 
     source: int
-    distribution: Distribution
+    distribution: EdgeDistribution
     input_index: int = 0
     side_output: str | None = None
 
@@ -72,11 +72,11 @@ class StreamGraph:
 
     def consumers(self) -> Mapping[int, list[Node]]:
         """For each node id the nodes that read from it."""
-        found: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
+        consumers: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
         for node in self.nodes:
             for source in dict.fromkeys(edge.source for edge in node.inputs):
-                found[source].append(node)
-        return found
+                consumers[source].append(node)
+        return consumers
 
 
 class GraphBuilder:
@@ -111,11 +111,11 @@ class GraphBuilder:
 
     def build(self) -> StreamGraph:
         """Everything added since the last execution, with all it reads from."""
-        wanted: set[int] = set()
+        included: set[int] = set()
         waiting = list(self._pending)
         while waiting:
             node_id = waiting.pop()
-            if node_id not in wanted:
-                wanted.add(node_id)
+            if node_id not in included:
+                included.add(node_id)
                 waiting.extend(edge.source for edge in self._nodes[node_id].inputs)
-        return StreamGraph(tuple(node for node in self._nodes.values() if node.id in wanted))
+        return StreamGraph(tuple(node for node in self._nodes.values() if node.id in included))

@@ -1,4 +1,4 @@
-"""What can happen to a job, as data: everything that `MasterCore.handle` takes.
+"""What can happen to a job, as data: everything that `MasterCore.handle` accepts.
 
 Whoever drives a core - the threads of `JobMaster`, a simulator, a test - hands these in one after the other, in any
 order in which they may really happen. Events that answer an instruction say which.
@@ -10,12 +10,12 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from firesteel.jobmaster.start_point import StartPoint
+from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.plan.messages import TaskId, TaskMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class TaskOrigin:
     """Who says something: a task of an attempt; ``connection`` tells a task from its repetition."""
 
     attempt: int
@@ -56,7 +56,7 @@ class SavepointRequested:
 class StopWithSavepointRequested:
     """Somebody wants a savepoint after which the job ends; ``drain``: with everything in flight processed.
 
-    Answered by `AnswerSavepoint` when the job is over, or when it goes on because the savepoint failed.
+    Answered by `AnswerSavepoint` when the job is over, or when it continues because the savepoint failed.
     """
 
     request: int
@@ -71,7 +71,7 @@ class StopWithSavepointRequested:
 class TaskConnected:
     """A task can be reached. A ``remote`` one says by disconnecting that it has gone."""
 
-    origin: Origin
+    origin: TaskOrigin
     host: str = ""
     pid: int = 0
     remote: bool = False
@@ -81,7 +81,7 @@ class TaskConnected:
 class TaskSaid:
     """A message of a task about its life, a checkpoint or a source."""
 
-    origin: Origin
+    origin: TaskOrigin
     message: TaskMessage
 
 
@@ -89,7 +89,32 @@ class TaskSaid:
 class TaskDisconnected:
     """The connection of a remote task has ended, in order or not; everything it said came before."""
 
-    origin: Origin
+    origin: TaskOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSilent:
+    """A task that is still connected gave no sign of life for ``seconds``, and ``limit`` are allowed."""
+
+    origin: TaskOrigin
+    seconds: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSilent:
+    """The engine has not answered for ``seconds``, and ``limit`` are allowed."""
+
+    attempt: int
+    seconds: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAccepted:
+    """The engine has accepted the attempt, and starts its tasks."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +130,7 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True)
 class MasterFailed:
-    """The job master itself cannot go on with the job; no restart helps."""
+    """The job master itself cannot continue with the job; no restart helps."""
 
     error: BaseException
 
@@ -131,6 +156,8 @@ class Timer(enum.Enum):
     DRAIN = "the last words of tasks may arrive"
     RESTART = "the next attempt may start"
     CHECKPOINT = "a checkpoint may be due, or overdue"
+    HEARTBEAT = "somebody may be silent for too long"
+    DEPLOYMENT = "all tasks must have reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +166,18 @@ class TimerElapsed:
 
     attempt: int
     timer: Timer
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceMeasured:
+    """Answers `MeasureSilence`: for how many seconds each connected task was not heard, and the engine did not answer.
+
+    Only tasks that are listened to are in it. ``engine`` is None when it is not asked.
+    """
+
+    attempt: int
+    tasks: tuple[tuple[TaskOrigin, float], ...]
+    engine: float | None = None
 
 
 # From storage and other work outside the master's thread ----------------------------------------------
@@ -154,7 +193,7 @@ class CheckpointPublished:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointNotPublished:
-    """Answers `PublishCheckpoint`: it is not complete. ``fenced``: another driver has taken the job over."""
+    """Answers `PublishCheckpoint`: it is not completed. ``fenced``: another driver has taken the job over."""
 
     checkpoint_id: int
     error: BaseException
@@ -163,10 +202,10 @@ class CheckpointNotPublished:
 
 @dataclass(frozen=True, slots=True)
 class RestoreFound:
-    """Answers `FindRestore`: where the attempt starts from; None when no checkpoint was ever complete."""
+    """Answers `FindRestore`: where the attempt starts from; None when no checkpoint was ever completed."""
 
     attempt: int
-    point: StartPoint | None
+    restore: JobRestore | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +230,9 @@ LifecycleEvent = (
     | TaskConnected
     | TaskSaid
     | TaskDisconnected
+    | TaskSilent
+    | EngineSilent
+    | AttemptAccepted
     | AttemptEnded
     | AttemptFailed
     | MasterFailed
@@ -203,6 +245,7 @@ LifecycleEvent = (
 
 Event = (
     LifecycleEvent
+    | SilenceMeasured
     | SavepointRequested
     | StopWithSavepointRequested
     | CheckpointPublished

@@ -1,7 +1,7 @@
 """What a job master has to do, as data: everything that `MasterCore.handle` returns, to be performed in order.
 
 Instructions about storage (`StorageInstruction`) are performed one after the other, but away from the thread that
-feeds the core; `checkpoint_store.perform` does one and gives the event that answers it.
+feeds the core; `CheckpointStore.perform` does one and gives the event that answers it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.events import Timer
-from firesteel.jobmaster.start_point import StartPoint
+from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.plan.messages import MasterMessage, SnapshotAcknowledged, TaskId
 from firesteel.plan.state_handles import CheckpointOrder
 
@@ -21,11 +21,11 @@ from firesteel.plan.state_handles import CheckpointOrder
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Have the engine start the tasks of a `Deployment`; ``point`` is where they start from."""
+    """Have the engine start the tasks of a `Deployment`; ``restore`` is what they start from."""
 
     attempt: int
     checkpointing: bool = False
-    point: StartPoint | None = None
+    restore: JobRestore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,25 @@ class SendToTasks:
 
 @dataclass(frozen=True, slots=True)
 class KillAttempt:
-    """Have the engine end the attempt without ceremony."""
+    """Have the engine end the attempt without ceremony.
+
+    ``by_force``: it was asked before, or does not answer; end its processes, as far as they can be reached.
+    """
+
+    attempt: int
+    by_force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSilence:
+    """Find out for how long connected tasks were not heard; answered by `SilenceMeasured`."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Hand in `TimerElapsed` after so many seconds. A timer that is set again replaces the earlier one."""
+    """Hand in `TimerElapsed` after ``seconds``. A timer that is set again replaces the earlier one."""
 
     attempt: int
     timer: Timer
@@ -93,7 +104,7 @@ class PublishCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSnapshots:
-    """Delete what subtasks wrote for a checkpoint that was given up; nothing of other checkpoints. No answer."""
+    """Delete what subtasks wrote for an aborted checkpoint; nothing of other checkpoints. No answer."""
 
     order: CheckpointOrder
     acknowledgements: tuple[SnapshotAcknowledged, ...]
@@ -101,17 +112,20 @@ class DiscardSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class SubsumeOlder:
-    """A checkpoint is complete: delete those that are superfluous now, and what only they refer to. No answer.
+    """A checkpoint is completed: delete those that it subsumes, and what only they refer to. No answer.
 
-    Checkpoints being taken may build on complete ones from ``needed_from`` on; None: on none.
+    Checkpoints being taken may build on completed ones from ``needed_from`` on; None: on none. ``newest`` is the newest
+    completed one, and those that begin from now on build on it or on a newer one: so it does not matter how late this is
+    done. None: it is done before another one begins.
     """
 
     needed_from: int | None = None
+    newest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FindRestore:
-    """Find the newest complete checkpoint or savepoint of the job that can be read.
+    """Find the newest completed checkpoint or savepoint of the job that can be read.
 
     Those in ``unusable`` turned out to be damaged when tasks read them. Answered by `RestoreFound` or
     `RestoreNotFound`.
@@ -128,7 +142,9 @@ class CleanUp:
     keep: bool
 
 
-StorageInstruction = PublishCheckpoint | DiscardSnapshots | SubsumeOlder | FindRestore | CleanUp
+#: What may be done beside publishing, however late; but not before the publishing that was asked for earlier.
+Deletion = DiscardSnapshots | SubsumeOlder | CleanUp
+StorageInstruction = PublishCheckpoint | FindRestore | Deletion
 
 
 # Other ------------------------------------------------------------------------------------------------
@@ -159,6 +175,7 @@ Instruction = (
     StartAttempt
     | SendToTasks
     | KillAttempt
+    | MeasureSilence
     | SetTimer
     | AnnounceRestart
     | ChangeStatus

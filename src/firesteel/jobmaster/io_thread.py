@@ -26,7 +26,7 @@ class IoThread:
         self._work.put(work)
 
     def close(self, seconds: float) -> bool:
-        """Do what is left, for so long at most; whether all was done."""
+        """Do what is left, within ``seconds``; whether all was done."""
         if self._thread is None:
             return True
         self._work.put(None)

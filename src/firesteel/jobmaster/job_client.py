@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from firesteel.checkpoint.storage import absolute
+from firesteel.common._metric_values import JobMetrics
+from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.errors import FiresteelError
 from firesteel.common.job_client import JobClient
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.statistics import JobStatistics
+from firesteel.jobmaster.task_states import TaskStatus
 
 T = TypeVar("T")
 
@@ -24,7 +28,10 @@ _JOIN_SECONDS = 2.0
 class ProcessTerminated(KeyboardInterrupt):
     """The process was asked to end by a signal other than Ctrl-C: whoever did that may not mean its jobs."""
 
-    exit_code = 128 + signal.SIGTERM
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        #: As shells have it.
+        self.exit_code = 128 + number
 
 
 class MasterJobClient(JobClient):
@@ -42,18 +49,19 @@ class MasterJobClient(JobClient):
         #: Whether somebody has asked how the job ended.
         self.outcome_requested = False
 
+    @override
     def get_job_id(self) -> JobID:
-        """The job's id."""
         return self._master.job_id
 
     def get_job_name(self) -> str:
         """The job's name."""
         return self._master.name
 
+    @override
     def get_job_status(self) -> CompletableFuture:
-        """The job's state now."""
         return CompletableFuture.completed(self._master.status)
 
+    @override
     def get_accumulators(self) -> CompletableFuture:
         """The accumulators' results so far, merged over all subtasks."""
         try:
@@ -61,11 +69,13 @@ class MasterJobClient(JobClient):
         except Exception as error:  # noqa: BLE001 - merging runs user code, and a future holds what it raises
             return CompletableFuture.failed(error)
 
+    @override
     def get_job_execution_result(self) -> CompletableFuture:
         """The result when the job has finished, or the error that ended it."""
         self.outcome_requested = True
         return CompletableFuture(self._master.result)
 
+    @override
     def cancel(self) -> CompletableFuture:
         """Ask the job to end now; the future is complete when it has, in whatever way."""
         over = CompletableFuture()
@@ -77,28 +87,32 @@ class MasterJobClient(JobClient):
         """End the sources; the job then finishes by itself, with everything processed."""
         self._master.stop()
 
+    @override
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
         """Take a savepoint and end the job with it; the future holds its path when the job has ended.
 
         With ``advance_to_end_of_event_time`` everything in flight is processed first, and all windows and timers
-        fire, as at the end of the input. When the savepoint fails, the future holds the error and the job goes on.
+        fire, as at the end of the input. When the savepoint fails, the future holds the error and the job continues.
         """
         directory = None if savepoint_directory is None else absolute(savepoint_directory)
         return CompletableFuture(self._master.stop_with_savepoint(advance_to_end_of_event_time, directory))
 
+    @override
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Take a savepoint below a directory, or where it is configured; the job goes on. Holds its path."""
+        """Take a savepoint below a directory, or where it is configured; the job continues. Holds its path."""
         directory = None if savepoint_directory is None else absolute(savepoint_directory)
         return CompletableFuture(self._master.trigger_savepoint(directory))
 
     def interrupt(self, reason: KeyboardInterrupt) -> CompletableFuture:
         """End the job in this process, which was told to end itself; complete when it has.
 
-        Ctrl-C cancels a job. Other signals do so, too, unless another driver can go on with it.
+        Ctrl-C cancels a job. Other signals do so too, unless another driver can resume it. What it has saved stays:
+        a signal is not a user who says that he does not need it any more, as `cancel` is.
         """
         self.is_interrupted = True
+        self._master.keep_checkpoints()
         if self._hand_over is None or not isinstance(reason, ProcessTerminated):
             return self.cancel()
         over = CompletableFuture()
@@ -108,17 +122,54 @@ class MasterJobClient(JobClient):
         return over
 
     @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether the job has checkpoints in a directory, and they stay although it was cancelled."""
+        return self.is_interrupted and self._master.has_checkpoints
+
+    @property
     def is_handed_over(self) -> bool:
         """Whether the job was left to another driver; one that finished or was cancelled first was not."""
         return self._wants_to_hand_over and self._master.status is JobStatus.FAILED
+
+    def why_ended(self, status: JobStatus) -> str:
+        """Why the job has come to a final state, in one line; empty where the state says it all."""
+        if status is JobStatus.CANCELED:
+            return "its process was told to end" if self.is_interrupted else ""
+        if status is not JobStatus.FAILED:
+            return ""
+        if self._wants_to_hand_over:
+            return "left to another driver"
+        failures = self._master.failures()
+        return f"{failures[0].error}: {failures[0].message}" if failures else ""
 
     def is_over(self) -> bool:
         """Whether the job has ended, in whatever way."""
         return self._master.result.done()
 
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have something done when the job has ended, in whatever way; at once if it has."""
+        self._master.result.add_done_callback(lambda _: call())
+
+    def task_statuses(self) -> list[TaskStatus]:
+        """The tasks of the job, each with its state, from CREATED to FINISHED; none between two attempts."""
+        return self._master.task_statuses()
+
+    def get_failures(self) -> list[Failure]:
+        """What attempts of the job failed with, the newest first, as many as ``web.exception-history-size`` says."""
+        return list(self._master.failures())
+
     def statistics(self) -> JobStatistics:
         """Records in and out of every operator, as the tasks last reported them."""
         return self._master.statistics()
+
+    @override
+    def metrics(self) -> JobMetrics:
+        """The metrics of the job's functions, by operator and subtask, as the tasks last reported them.
+
+        Tasks report every ``firesteel.metrics.interval`` and once more when they end; the last values stay when the job
+        is over. A restart begins them anew.
+        """
+        return self._master.statistics().metrics
 
     def collect_results(self, collect_id: str) -> Iterator[Any]:
         """The records of a collecting sink while the job runs; raises what the job fails with."""
@@ -126,14 +177,14 @@ class MasterJobClient(JobClient):
         return self._master.collected_records(collect_id)
 
     def wait(self) -> JobExecutionResult:
-        """Wait for the end. Ctrl-C cancels the job, waits until it is over, and goes on as KeyboardInterrupt."""
+        """Wait for the end. Ctrl-C cancels the job, waits until it is over, and raises KeyboardInterrupt."""
         self.outcome_requested = True
         return self._interruptible(self._outcome)
 
     def wait_until_deployed(self) -> None:
-        """Wait until the engine has taken the job; raises the reason when it does not."""
+        """Wait until the engine has accepted the job; raises the reason when it does not."""
         self._interruptible(self._master.deployed.wait)
-        if not self._master.taken:
+        if not self._master.accepted:
             self._outcome()
 
     def _outcome(self) -> JobExecutionResult:

@@ -9,20 +9,26 @@ How a job goes, with the instructions that carry it::
 
     a first failure, or CancelRequested:
       SendToTasks(CancelTask), SetTimer(GRACE) ─ all have answered, or time is over ─> KillAttempt
+      SetTimer(KILL) ─ the engine does not end it ───────────────────────────────────> KillAttempt(by_force)
       AttemptEnded, last words of the tasks read ────────────────────────────────────> the attempt is over
+      SetTimer(KILL) ─ not even force helps ─────────────────────────────────────────> the attempt is over
 
     a failed attempt is over:
       the restart policy allows another one ─> AnnounceRestart, SetTimer(RESTART)
       TimerElapsed(RESTART) ────────────────> FindRestore ─ RestoreFound ─> StartAttempt
       it does not, or no restart can help ──> CompleteJob(FAILED)
 
+A task, or the engine, that gives no sign of life (`TaskSilent`, `EngineSilent`) fails the attempt like one that is lost.
+
 The first failure is the attempt's error; what follows from it (other tasks losing their peers, the engine
-reporting an aborted job) is not. Events of another attempt than the current one are ignored.
+reporting an aborted job) is not. A failure of the master comes before that of the attempt: it is the reason why there is no
+other attempt. Events of another attempt than the current one are ignored.
 
 No restart helps when the program itself is wrong (`ProgramError`), saved state does not fit it or cannot be read any
 more (`IncompatibleStateError`, `NoSuchSnapshotError`), another driver runs the job now (`JobTakenOverError`), the
-master cannot go on (`MasterFailed`), or the engine is not ready for a job that has never run (`SetupError`; but storage that fails may come back): a person
-is waiting for an answer then. For a job that has run, missing slots may come back.
+master cannot continue (`MasterFailed`), or the engine is not ready for a job that has never run (`SetupError`; but
+storage that fails may come back): a person is waiting for an answer then. For a job that has run, missing slots may come
+back. A failure that comes again and again (`repeated_failures`) is told, and ends the job if the options say so.
 """
 
 from __future__ import annotations
@@ -32,8 +38,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from firesteel.common.errors import (
+    CheckpointError,
     CorruptStateError,
     FileMissingError,
+    HeartbeatError,
     IncompatibleStateError,
     JobCancelledError,
     JobExecutionError,
@@ -46,22 +54,26 @@ from firesteel.common.errors import (
 )
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.events import (
+    AttemptAccepted,
     AttemptEnded,
     AttemptFailed,
     CancelRequested,
+    EngineSilent,
     LifecycleEvent,
     MasterFailed,
-    Origin,
     RestoreFound,
     RestoreNotFound,
     StopRequested,
     Submitted,
     TaskConnected,
     TaskDisconnected,
+    TaskOrigin,
     TaskSaid,
+    TaskSilent,
     Timer,
     TimerElapsed,
 )
+from firesteel.jobmaster.failure_history import Failure, FailureHistory, FailureLabel, FailureLocation
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     ChangeStatus,
@@ -73,9 +85,11 @@ from firesteel.jobmaster.instructions import (
     SetTimer,
     StartAttempt,
 )
+from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.repeated_failures import RepeatedFailures, RepetitionSettings
 from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
-from firesteel.jobmaster.start_point import StartPoint
-from firesteel.plan.job_plan import JobPlan
+from firesteel.jobmaster.task_states import ExecutionState, TaskChange, TaskStatus
+from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import (
     CancelTask,
     StopSources,
@@ -89,8 +103,11 @@ from firesteel.plan.messages import (
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.task_failure import to_exception
 
-#: How long the engine may take to end a killed attempt before the job goes on without it.
+#: How long the engine may take to end a killed attempt before force is used; less when somebody waits for it.
 KILL_SECONDS = 15.0
+CANCEL_KILL_SECONDS = 3.5
+#: How long force may take before the job continues without the attempt's end.
+FORCE_SECONDS = 1.5
 #: How long the last words of connected tasks are awaited after the engine has ended the attempt.
 DRAIN_SECONDS = 3.0
 
@@ -129,11 +146,17 @@ class _Task:
     state: _TaskState = _TaskState.ABSENT
     connection: int = 0
     remote: bool = False
-    where: str = ""
+    host: str = ""
+    pid: int = 0
+    shown: ExecutionState = ExecutionState.CREATED
 
     @property
     def alive(self) -> bool:
         return self.state in _ALIVE
+
+    @property
+    def where(self) -> str:
+        return f"on {self.host}, process {self.pid}" if self.host else ""
 
 
 class JobLifecycle:
@@ -146,15 +169,21 @@ class JobLifecycle:
         policy: RestartPolicy | None = None,
         *,
         checkpointing: bool = False,
-        start: StartPoint | None = None,
+        restore: JobRestore | None = None,
         first_attempt: int = 1,
+        deployment_seconds: float | None = None,
+        remembered_failures: int = 16,
+        repetition: RepetitionSettings | None = None,
     ) -> None:
         self._plan = plan
         self._grace_seconds = grace_seconds
         self._policy = NoRestart() if policy is None else policy
         self._checkpointing = checkpointing
-        self._start = start
+        self._first_restore = restore
         self._first_attempt = first_attempt
+        self._deployment_seconds = deployment_seconds
+        self._failures = FailureHistory(remembered_failures)
+        self._repeated = RepeatedFailures(plan, repetition or RepetitionSettings())
         self._status = JobStatus.CREATED
         self._completed = False
         self._stopping_sources = False
@@ -164,15 +193,20 @@ class JobLifecycle:
         self._unusable: frozenset[int] = frozenset()  # checkpoints that tasks could not read
         self._now = 0.0
         self._out: list[Instruction] = []
+        self._task_changes: list[TaskChange] = []
+        self._news: list[str] = []
         # What follows belongs to the current attempt.
         self._attempt = 0
         self._phase = _Phase.ENDED
         self._tasks: dict[TaskId, _Task] = {}
         self._restored: int | None = None
         self._failure: BaseException | None = None
+        self._failure_label = FailureLabel.ENGINE
         self._earlier_failure: BaseException | None = None  # of the attempt before
         self._is_rewind = False
         self._engine_error: BaseException | None = None
+        self._engine_is_silent = False
+        self._is_forced = False
         self._lost: TaskLostError | None = None
 
     @property
@@ -190,8 +224,28 @@ class JobLifecycle:
         """What the current attempt failed with, or why it was cancelled."""
         return self._failure or self._earlier_failure
 
-    def is_current(self, origin: Origin) -> bool:
-        """Whether what this task says may still change anything: its attempt is under way and it is in its place."""
+    def task_statuses(self) -> list[TaskStatus]:
+        """The tasks of the current attempt, in the order of the plan; may be read from any thread."""
+        tasks = list(self._tasks.values())
+        return [TaskStatus(self._names(task), task.shown, self._attempt, task.where) for task in tasks]
+
+    def drain_task_changes(self) -> list[TaskChange]:
+        """The changes of tasks' states since the last time, in their order."""
+        changes, self._task_changes = self._task_changes, []
+        return changes
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What attempts failed with, the newest first; may be read from any thread."""
+        return self._failures.newest_first
+
+    def drain_news(self) -> list[str]:
+        """What has happened since the last time that people should read at once."""
+        news, self._news = self._news, []
+        return news
+
+    def is_current(self, origin: TaskOrigin) -> bool:
+        """Whether what this task says still counts: its attempt is under way and no repetition has replaced it."""
         task = self._tasks.get(origin.task)
         return (
             task is not None
@@ -201,52 +255,70 @@ class JobLifecycle:
         )
 
     def handle(self, event: LifecycleEvent, now: float = 0.0) -> list[Instruction]:
-        """Take in what happened at ``now`` (seconds); returns what is to be done about it."""
+        """React to what happened at ``now`` (seconds); returns what is to be done about it."""
         if self._completed:
             return []
         self._now = now
         match event:
             case Submitted() if self._attempt == 0 and self._status is JobStatus.CREATED:
-                self._start_attempt(self._first_attempt, self._start)
-            case TaskConnected() | TaskSaid() | TaskDisconnected():
+                self._start_attempt(self._first_attempt, self._first_restore)
+            case TaskConnected() | TaskSaid() | TaskDisconnected() | TaskSilent():
                 self._on_task_event(event)
             case MasterFailed(error):
-                self._is_master_failure = True
-                self._fail(error)
+                self._fail_for_good(error)
             case CancelRequested():
                 self._on_cancel()
             case StopRequested():
                 self._on_stop()
-            case RestoreFound(attempt, point):
+            case RestoreFound(attempt, restore):
                 if attempt == self._attempt + 1 and self._phase is _Phase.FINDING:
-                    self._become(JobStatus.CREATED)
-                    self._start_attempt(attempt, point)
+                    self._change_status(JobStatus.CREATED)
+                    self._start_attempt(attempt, restore)
             case RestoreNotFound(attempt, error):
                 if attempt == self._attempt + 1 and self._phase is _Phase.FINDING:
                     self._fail(error)
-            case AttemptEnded() | AttemptFailed() | TimerElapsed():
+            case AttemptAccepted() | AttemptEnded() | AttemptFailed() | EngineSilent() | TimerElapsed():
                 self._on_attempt_event(event)
             case _:
                 pass
         out, self._out = self._out, []
         return out
 
-    def _on_attempt_event(self, event: AttemptEnded | AttemptFailed | TimerElapsed) -> None:
+    def _on_attempt_event(
+        self, event: AttemptAccepted | AttemptEnded | AttemptFailed | EngineSilent | TimerElapsed
+    ) -> None:
         if event.attempt != self._attempt:
             return
         match event:
+            case AttemptAccepted():
+                # In batch mode later stages have to wait for their slots.
+                if self._plan.mode is RuntimeMode.STREAMING and self._phase is _Phase.UNDER_WAY:
+                    for task in self._tasks.values():
+                        if task.shown is ExecutionState.SCHEDULED:
+                            self._show(task, ExecutionState.DEPLOYING)
+                    if self._deployment_seconds is not None:
+                        self._out.append(SetTimer(self._attempt, Timer.DEPLOYMENT, self._deployment_seconds))
             case AttemptEnded(_, error):
                 self._on_attempt_ended(error)
             case AttemptFailed(_, error, rewind):
                 if self._phase is _Phase.UNDER_WAY:
                     self._is_rewind = rewind
-                    self._fail(error)
+                    self._fail(error, is_user_code=not isinstance(error, CheckpointError))
+            case EngineSilent(_, seconds, limit):
+                if self._phase is _Phase.UNDER_WAY:
+                    self._engine_is_silent = True
+                    self._fail(
+                        HeartbeatError(
+                            f"Spark's driver process has not answered for {seconds:.1f} s, and 'heartbeat.timeout' is "
+                            f"{limit:g} s: it is stopped, or busy with nothing but collecting garbage"
+                        )
+                    )
             case TimerElapsed(_, timer):
                 self._on_timer(timer)
 
     # Tasks.
 
-    def _on_task_event(self, event: TaskConnected | TaskSaid | TaskDisconnected) -> None:
+    def _on_task_event(self, event: TaskConnected | TaskSaid | TaskDisconnected | TaskSilent) -> None:
         origin = event.origin
         task = self._tasks.get(origin.task)
         if task is None or origin.attempt != self._attempt:
@@ -255,19 +327,25 @@ class JobLifecycle:
             self._on_connected(task, event)
             return
         if origin.connection != task.connection:
-            return  # a repetition of the task has taken its place (batch mode)
-        if isinstance(event, TaskDisconnected):
-            self._on_disconnected(task)
-        else:
-            self._on_said(task, event.message)
-        self._move_on()
+            return  # a repetition of the task has replaced it (batch mode)
+        match event:
+            case TaskDisconnected():
+                self._on_disconnected(task)
+            case TaskSilent(_, seconds, limit):
+                self._on_silent(task, seconds, limit)
+            case TaskSaid(_, message):
+                self._on_said(task, message)
+        self._advance()
 
     def _on_connected(self, task: _Task, event: TaskConnected) -> None:
         task.state = _TaskState.CONNECTED
         task.connection = event.origin.connection
         task.remote = event.remote
         if event.host:
-            task.where = f" on {event.host}, process {event.pid}"
+            task.host, task.pid = event.host, event.pid
+        if task.shown is not ExecutionState.DEPLOYING:
+            self._show(task, ExecutionState.DEPLOYING)
+        self._show(task, ExecutionState.INITIALIZING)
         if self._phase is not _Phase.UNDER_WAY:
             self._out.append(SendToTasks((task.id,), CancelTask(self._cancel_requested)))
         elif self._stopping_sources:
@@ -277,37 +355,70 @@ class JobLifecycle:
         match message:
             case TaskStarted(host, pid):
                 task.state = _TaskState.STARTED
-                task.where = f" on {host}, process {pid}"
+                task.host, task.pid = host, pid
+                self._show(task, ExecutionState.RUNNING)
             case TaskFinished():
                 task.state = _TaskState.FINISHED
+                self._show(task, ExecutionState.FINISHED)
             case TaskCancelled():
                 task.state = _TaskState.GONE
+                self._show(task, ExecutionState.CANCELED)
             case TaskFailed():
                 task.state = _TaskState.GONE
-                self._fail(to_exception(message))
+                self._show(task, ExecutionState.FAILED)
+                self._fail(to_exception(message), task, is_user_code=True)
 
     def _on_disconnected(self, task: _Task) -> None:
         if not task.alive:
             return
         task.state = _TaskState.GONE
+        is_lost = self._phase is _Phase.UNDER_WAY
+        self._show(task, ExecutionState.FAILED if is_lost else ExecutionState.CANCELED)
         error = TaskLostError(
             f"lost {self._describe(task)}: its Python worker process was killed or crashed (out of memory?)"
         )
         if self._phase is not _Phase.UNDER_WAY:
             return  # that it goes is what everybody wants, or a consequence of what the engine will report
         if self._plan.mode is RuntimeMode.BATCH:
-            self._lost = error  # Spark may run it again; counts only if Spark gives up
+            self._lost = error  # Spark may run it again; counts only if Spark aborts the job
         else:
-            self._fail(error)
+            self._fail(error, task)
+
+    def _on_silent(self, task: _Task, seconds: float, limit: float) -> None:
+        # In batch mode too: Spark repeats tasks that end, and this one does not.
+        if not task.alive or self._phase is not _Phase.UNDER_WAY:
+            return
+        task.state = _TaskState.GONE
+        self._show(task, ExecutionState.FAILED)
+        error = HeartbeatError(
+            f"lost {self._describe(task)}: no sign of life for {seconds:.1f} s, and 'heartbeat.timeout' is {limit:g} s; "
+            "the process or its machine is stopped, starved or cut off, or C code holds Python's interpreter lock"
+        )
+        self._fail(error, task)
+
+    def _show(self, task: _Task, state: ExecutionState) -> None:
+        if state is not task.shown:
+            change = TaskChange(self._names(task), self._attempt, task.shown, state, task.where)
+            self._task_changes.append(change)
+            task.shown = state
 
     def _describe(self, task: _Task) -> str:
-        parts = [
-            f"{vertex.name} ({task.id.index - vertex.first_task + 1}/{vertex.parallelism})"
+        return f"task {self._names(task)} {task.where}".rstrip()
+
+    def _names(self, task: _Task) -> str:
+        hosted = self._hosted(task)
+        return " + ".join(f"{v.name} ({subtask + 1}/{v.parallelism})" for v, subtask in hosted) or str(
+            task.id
+        )
+
+    def _hosted(self, task: _Task) -> list[tuple[VertexPlan, int]]:
+        """The vertices of which the task runs a subtask, and which one."""
+        return [
+            (vertex, task.id.index - vertex.first_task)
             for vertex in self._plan.vertices
             if vertex.stage == task.id.stage
             and vertex.first_task <= task.id.index < vertex.first_task + vertex.parallelism
         ]
-        return f"task {' + '.join(parts) or task.id}{task.where}"
 
     def _alive(self) -> list[_Task]:
         return [task for task in self._tasks.values() if task.alive]
@@ -317,9 +428,12 @@ class JobLifecycle:
     def _on_cancel(self) -> None:
         self._cancel_requested = True  # also of a job that is failing: it must not start again
         if self._status in (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING):
-            self._become(JobStatus.CANCELLING)
+            self._change_status(JobStatus.CANCELLING)
             self._failure = self._cancellation()
             self._cancel_tasks()
+        elif self._phase is _Phase.KILLED and not self._is_forced:
+            # Somebody waits now.
+            self._out.append(SetTimer(self._attempt, Timer.KILL, CANCEL_KILL_SECONDS))
 
     def _cancellation(self) -> JobCancelledError:
         return JobCancelledError(f"job '{self._plan.name}' was cancelled")
@@ -330,33 +444,60 @@ class JobLifecycle:
             if self._phase is _Phase.UNDER_WAY:
                 self._out.append(SendToTasks(tuple(task.id for task in self._alive()), StopSources()))
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, task: _Task | None = None, *, is_user_code: bool = False) -> None:
         if self._failure is None:
             self._failure = error
-            self._become(JobStatus.FAILING)
+            location = None if task is None else self._location(task)
+            noted = self._failures.add(self._attempt, self._now, error, location, is_user_code=is_user_code)
+            self._failure_label = noted.label
+            if isinstance(error, HeartbeatError):
+                self._news.append(str(error))
+            self._change_status(JobStatus.FAILING)
             self._cancel_tasks()
+
+    def _fail_for_good(self, error: BaseException) -> None:
+        """The master cannot run the job any more: that is why it ends, even if its attempt had failed just before."""
+        is_second, self._is_master_failure = self._is_master_failure, True
+        if self._status is JobStatus.FAILING and not is_second:
+            self._failure = error
+            self._failures.add(self._attempt, self._now, error)
+            self._advance()
+        else:
+            self._fail(error)
+
+    def _location(self, task: _Task) -> FailureLocation:
+        hosted = self._hosted(task)
+        if len(hosted) == 1:
+            vertex, subtask = hosted[0]
+            return FailureLocation(vertex.name, subtask, task.host, task.pid)
+        return FailureLocation(self._names(task), None, task.host, task.pid)
 
     def _cancel_tasks(self) -> None:
         if self._phase is not _Phase.UNDER_WAY:
-            self._move_on()
+            self._advance()
             return
         self._phase = _Phase.CANCELLING
         if alive := self._alive():
+            for task in alive:
+                self._show(task, ExecutionState.CANCELING)
             self._out.append(
                 SendToTasks(tuple(task.id for task in alive), CancelTask(self._cancel_requested))
             )
         self._out.append(SetTimer(self._attempt, Timer.GRACE, self._grace_seconds))
-        self._move_on()
+        self._advance()
 
     # The attempt.
 
-    def _start_attempt(self, attempt: int, point: StartPoint | None) -> None:
+    def _start_attempt(self, attempt: int, restore: JobRestore | None) -> None:
         self._attempt = attempt
         self._phase = _Phase.UNDER_WAY
+        self._engine_is_silent = self._is_forced = False
         ids = (TaskId(stage.index, index) for stage in self._plan.stages for index in range(stage.tasks))
         self._tasks = {task_id: _Task(task_id) for task_id in ids}
-        self._restored = None if point is None else point.checkpoint_id
-        self._out.append(StartAttempt(attempt, self._checkpointing, point))
+        for task in self._tasks.values():
+            self._show(task, ExecutionState.SCHEDULED)
+        self._restored = None if restore is None else restore.checkpoint_id
+        self._out.append(StartAttempt(attempt, self._checkpointing, restore))
 
     def _on_attempt_ended(self, error: BaseException | None) -> None:
         if self._phase in _BETWEEN:
@@ -366,29 +507,38 @@ class JobLifecycle:
         self._phase = _Phase.ENDED
         if self._last_words_due():
             self._out.append(SetTimer(self._attempt, Timer.DRAIN, DRAIN_SECONDS))
-        self._move_on()
+        self._advance()
 
     def _on_timer(self, timer: Timer) -> None:
         match timer:
             case Timer.GRACE if self._phase is _Phase.CANCELLING:
                 self._kill()
             case Timer.KILL if self._phase is _Phase.KILLED:
-                self._phase = _Phase.ENDED
-                self._conclude()
+                if self._is_forced:
+                    self._news.append(
+                        f"attempt {self._attempt} of job '{self._plan.name}' does not end; the job continues without it, "
+                        "and processes of it may remain until they notice that nobody talks to them"
+                    )
+                    self._phase = _Phase.ENDED
+                    self._conclude()
+                else:
+                    self._kill(by_force=True)
+            case Timer.DEPLOYMENT if self._phase is _Phase.UNDER_WAY:
+                self._check_deployment()
             case Timer.DRAIN if self._phase is _Phase.ENDED:
                 self._conclude()
             case Timer.RESTART if self._phase is _Phase.PAUSED:
                 self._phase = _Phase.FINDING
                 self._out.append(FindRestore(self._attempt + 1, self._unusable))
 
-    def _move_on(self) -> None:
-        """After any change: take the next step that is due."""
+    def _advance(self) -> None:
+        """After any change: do the next step that is due."""
         match self._phase:
             case _Phase.UNDER_WAY:
-                self._see_whether_running()
+                self._check_running()
             case _Phase.CANCELLING:
-                # A lost task is about to make the engine give up by itself: its reason is worth the wait.
-                if not self._alive() and not isinstance(self._failure, TaskLostError):
+                # A lost task is about to make the engine abort the job by itself: its reason is worth the wait.
+                if not self._alive() and not self._engine_aborts_by_itself:
                     self._kill()
             case _Phase.ENDED:
                 if not self._last_words_due():
@@ -397,19 +547,39 @@ class JobLifecycle:
                 if self._failure is not None:
                     self._conclude()
 
-    def _see_whether_running(self) -> None:
+    def _check_running(self) -> None:
         if self._status is not JobStatus.CREATED:
             return
         started = [task.state not in _BEFORE_START for task in self._tasks.values()]
         # In batch mode later stages start when earlier ones have ended.
         if any(started) if self._plan.mode is RuntimeMode.BATCH else all(started):
             self._has_run = True
-            self._become(JobStatus.RUNNING)
+            self._change_status(JobStatus.RUNNING)
 
-    def _kill(self) -> None:
+    @property
+    def _engine_aborts_by_itself(self) -> bool:
+        return isinstance(self._failure, TaskLostError) and not isinstance(self._failure, HeartbeatError)
+
+    def _check_deployment(self) -> None:
+        absent = [task for task in self._tasks.values() if task.state is _TaskState.ABSENT]
+        if absent:
+            self._fail(
+                TaskLostError(
+                    f"{len(absent)} of {len(self._tasks)} tasks have not reported {self._deployment_seconds:g} s after Spark "
+                    f"took the job ('slot.request.timeout'), the first is {self._describe(absent[0])}: the processes in "
+                    "which Python tasks start do not answer, or cannot reach this driver"
+                )
+            )
+
+    def _kill(self, by_force: bool = False) -> None:
         self._phase = _Phase.KILLED
-        self._out.append(KillAttempt(self._attempt))
-        self._out.append(SetTimer(self._attempt, Timer.KILL, KILL_SECONDS))
+        self._is_forced = by_force or self._engine_is_silent
+        self._out.append(KillAttempt(self._attempt, self._is_forced))
+        if self._is_forced:
+            seconds = FORCE_SECONDS
+        else:
+            seconds = CANCEL_KILL_SECONDS if self._cancel_requested else KILL_SECONDS
+        self._out.append(SetTimer(self._attempt, Timer.KILL, seconds))
 
     def _last_words_due(self) -> bool:
         # Tasks in this process have said everything before their attempt ends.
@@ -430,15 +600,21 @@ class JobLifecycle:
                 self._restart_or_end()
             case _:
                 if self._status is JobStatus.CREATED:
-                    self._become(JobStatus.RUNNING)
+                    self._change_status(JobStatus.RUNNING)
                 self._complete(JobStatus.FINISHED)
 
     def _restart_or_end(self) -> None:
         delay = self._restart_delay()
+        if (
+            not self._is_rewind
+            and not self._cancel_requested
+            and self._is_repeated(restarts=delay is not None)
+        ):
+            delay = None
         if delay is None:
             self._complete(JobStatus.FAILED)
         elif self._cancel_requested:
-            self._become(JobStatus.CANCELLING)
+            self._change_status(JobStatus.CANCELLING)
             self._failure = self._cancellation()
             self._complete(JobStatus.CANCELED)
         else:
@@ -452,18 +628,31 @@ class JobLifecycle:
             return None
         return 0.0 if self._is_rewind else self._policy.next_delay(self._now)
 
+    def _is_repeated(self, restarts: bool) -> bool:
+        """Whether the job ends because it has failed like this before; says so, or that it only could."""
+        assert self._failure is not None
+        repetition = self._repeated.failed(self._failure, self._failure_label, self._restored, restarts)
+        if repetition is None:
+            return False
+        if repetition.ends_job:
+            self._failure.add_note(repetition.text)
+        else:
+            self._news.append(repetition.text)
+        return repetition.ends_job
+
     def _pause(self, delay: float) -> None:
         """The attempt is over and leaves nothing behind but what its failure teaches."""
         assert self._failure is not None
         if isinstance(self._failure, (CorruptStateError, FileMissingError)) and self._restored is not None:
             self._unusable |= {self._restored}
+        self._show_ends()
         self._out.append(AnnounceRestart(self._attempt, self._failure, delay))
         self._phase = _Phase.PAUSED
         self._tasks = {}
         self._earlier_failure = self._failure
         self._failure = self._engine_error = self._lost = self._restored = None
         self._is_rewind = False
-        self._become(JobStatus.RESTARTING)
+        self._change_status(JobStatus.RESTARTING)
         self._out.append(SetTimer(self._attempt, Timer.RESTART, delay))
 
     def _fail_if_incomplete(self) -> None:
@@ -474,7 +663,8 @@ class JobLifecycle:
             )
         if error is not None:
             self._failure = error
-            self._become(JobStatus.FAILING)
+            self._failure_label = self._failures.add(self._attempt, self._now, error).label
+            self._change_status(JobStatus.FAILING)
 
     def _unfinished(self) -> Iterator[_Task]:
         return (task for task in self._tasks.values() if task.state is not _TaskState.FINISHED)
@@ -484,12 +674,19 @@ class JobLifecycle:
         if isinstance(self._failure, TaskLostError) and reason is not None and reason is not self._failure:
             self._failure.add_note(f"the engine reported: {reason}")
 
+    def _show_ends(self) -> None:
+        """Tasks that have not said how they ended were ended."""
+        for task in self._tasks.values():
+            if not task.shown.is_terminal:
+                self._show(task, ExecutionState.CANCELED)
+
     def _complete(self, status: JobStatus) -> None:
-        self._become(status)
+        self._show_ends()
+        self._change_status(status)
         self._completed = True
         self._out.append(CompleteJob(status, self._failure))
 
-    def _become(self, status: JobStatus) -> None:
+    def _change_status(self, status: JobStatus) -> None:
         if not self._status.can_become(status):
             raise AssertionError(f"a job cannot go from {self._status.name} to {status.name}")
         self._status = status

@@ -1,7 +1,9 @@
-"""The shell around `master_core`: one thread that takes events from a mailbox and performs instructions.
+"""The shell around `master_core`: one thread that pops events from a mailbox and performs instructions.
 
-That thread never waits for anything but events. The engine's attempt has a thread of its own, tasks have one for each
-connection; storage is written, read and tidied in one more, and what enumerators want done aside in another.
+That thread never waits for anything but events. The engine's attempt has a thread of its own, and so has whatever asks
+the engine for something; tasks have two for each connection; storage is written, read and tidied in one more, and what
+enumerators want done aside in another. Only enumerators run in the thread itself; should they, or anything else, hold it
+up, a job that was told to end is ended without it, by a watch that every such wish starts.
 """
 
 from __future__ import annotations
@@ -9,28 +11,32 @@ from __future__ import annotations
 import itertools
 import logging
 import queue
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from firesteel.checkpoint.storage import check_writable
-from firesteel.common.errors import CheckpointError, StorageError
+from firesteel.common.errors import CheckpointError, JobCancelledError, StorageError
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import SAVEPOINT_DIR
 from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner
-from firesteel.jobmaster.checkpoint_store import CheckpointStore
-from firesteel.jobmaster.collect_buffer import CollectBuffer
+from firesteel.jobmaster.checkpoints.store import CheckpointStore
+from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectBuffers
 from firesteel.jobmaster.events import (
+    AttemptAccepted,
     CancelRequested,
     Event,
     MasterFailed,
     SavepointRequested,
+    SilenceMeasured,
     StopRequested,
     StopWithSavepointRequested,
     Submitted,
@@ -38,7 +44,7 @@ from firesteel.jobmaster.events import (
     TimerElapsed,
     WorkDone,
 )
-from firesteel.jobmaster.gate import Gate
+from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     AnswerSavepoint,
@@ -49,6 +55,7 @@ from firesteel.jobmaster.instructions import (
     FindRestore,
     Instruction,
     KillAttempt,
+    MeasureSilence,
     PublishCheckpoint,
     RunWork,
     SendToTasks,
@@ -57,11 +64,14 @@ from firesteel.jobmaster.instructions import (
     StorageInstruction,
     SubsumeOlder,
 )
+from firesteel.jobmaster.interruptible_event import InterruptibleEvent
 from firesteel.jobmaster.io_thread import IoThread
-from firesteel.jobmaster.master_core import Beginning, MasterCore, MasterSettings
-from firesteel.jobmaster.progress import JobListener
+from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, FORCE_SECONDS
+from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
-from firesteel.plan.executor import Deployment, Executor
+from firesteel.jobmaster.task_states import TaskChange, TaskStatus
+from firesteel.jobmaster.terminal.progress import JobListener
+from firesteel.plan.executor import Deployment, Executor, SimulatedTime
 from firesteel.plan.job_plan import JobPlan
 
 _LOG = logging.getLogger(__name__)
@@ -69,14 +79,19 @@ _LOG = logging.getLogger(__name__)
 #: How long collectors that have said everything may take to be read after the job has finished.
 _LINGER_SECONDS = 5.0
 _JOIN_SECONDS = 2.0
-#: How long storage may take to tidy up at the end of a job.
+#: How long it may take to end the processes of an attempt that is over.
+_FORCE_SECONDS = 1.0
+#: How long storage may take to tidy up at the end of a job; less when somebody waits for the end.
 _STORAGE_SECONDS = 30.0
+_CANCEL_STORAGE_SECONDS = 2.0
+#: By how much the end of a job that was told to end may be late before it is ended without the master's thread.
+_LATE_SECONDS = 1.5
 
 
 class JobMaster:
     """Runs one job. Public methods may be called from any thread.
 
-    ``store`` is needed when ``settings`` ask for checkpoints; ``beginning`` is what it gave.
+    ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave.
     """
 
     def __init__(
@@ -85,38 +100,49 @@ class JobMaster:
         executor: Executor,
         settings: MasterSettings | None = None,
         *,
-        beginning: Beginning | None = None,
+        start: MasterStart | None = None,
         store: CheckpointStore | None = None,
         listeners: Sequence[JobListener] = (),
     ) -> None:
-        beginning = beginning or Beginning(str(JobID()))
-        self.job_id = JobID(beginning.job_id)
+        start = start or MasterStart(str(JobID()))
+        self.job_id = JobID(start.job_id)
         self.name = plan.name
-        #: Completed when the job is over and nothing of it is left; `over` is opened then.
+        #: Completed when the job is over and nothing of it is left; `over` is set then.
         self.result: Future[JobExecutionResult] = Future()
-        self.result.set_running_or_notify_cancel()  # whoever gives up waiting must not end it for the others
-        self.over = Gate()
-        #: Opened when the engine has taken the job, or the job is over.
-        self.deployed = Gate()
-        #: Whether the engine has taken the job; final when `deployed` is open.
-        self.taken = False
+        self.result.set_running_or_notify_cancel()  # whoever stops waiting must not end it for the others
+        self.over = InterruptibleEvent()
+        #: Set when the engine has accepted the job, or the job is over.
+        self.deployed = InterruptibleEvent()
+        #: Whether the engine has accepted the job; final when `deployed` is set.
+        self.accepted = False
         self._plan = plan
         self._executor = executor
         self._store = store
         self._listeners = listeners
-        self._core = MasterCore(plan, settings, beginning)
+        settings = settings or MasterSettings()
+        self._core = MasterCore(plan, settings, start)
+        self._heartbeat = settings.heartbeat
+        self._end_seconds = settings.grace_seconds + CANCEL_KILL_SECONDS + FORCE_SECONDS + _LATE_SECONDS
+        self._watch_lock = threading.Lock()
+        self._watch: threading.Timer | None = None
+        self._completing = threading.Lock()
+        self._forced_status: JobStatus | None = None
+        self._end_wanted_at: float | None = None
         self._mailbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._clock = _Clock()
         self._timers = _Timers()
         self._reports = ReportBook(plan)
-        self._buffers = _CollectBuffers()
         self._savepoints = _SavepointRequests(plan.name)
-        checkpoints = None if settings is None else settings.checkpoints
+        checkpoints = settings.checkpoints
+        takes_checkpoints = checkpoints is not None and checkpoints.interval is not None
+        self._buffers = CollectBuffers(plan, takes_checkpoints)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
         self._attempt_master: AttemptMaster | None = None
         self._runner: AttemptRunner | None = None
         self._began = time.monotonic()
-        short_id = beginning.job_id[:8]
+        self._ended: float | None = None
+        self._attempts = 0
+        short_id = start.job_id[:8]
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
         self._work_thread = IoThread(f"firesteel-enumerators-{short_id}")
         self._thread = threading.Thread(target=self._run, name=f"firesteel-job-{short_id}", daemon=True)
@@ -129,11 +155,23 @@ class JobMaster:
         self._mailbox.put(Submitted())
 
     def cancel(self) -> None:
-        """Ask all tasks to end now."""
+        """Ask all tasks to end now. The job is over some seconds after that, whatever does not answer."""
+        self._watch_over_end(JobStatus.CANCELED, JobCancelledError(f"job '{self.name}' was cancelled"))
         self._mailbox.put(CancelRequested())
+
+    def keep_checkpoints(self) -> None:
+        """However the job ends, its checkpoints stay."""
+        if self._store is not None:
+            self._store.keeps_checkpoints = True
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether there is something in a directory that the job can resume from when it is started again."""
+        return self._store is not None and self._store.has_checkpoints
 
     def fail(self, error: BaseException) -> None:
         """End the job with this error, from which no restart helps."""
+        self._watch_over_end(JobStatus.FAILED, error)
         self._mailbox.put(MasterFailed(error))
 
     def stop(self) -> None:
@@ -141,7 +179,7 @@ class JobMaster:
         self._mailbox.put(StopRequested())
 
     def trigger_savepoint(self, directory: str | None = None) -> Future[str]:
-        """Take a savepoint below ``directory``, or where it is configured; the job goes on. Gives its path."""
+        """Take a savepoint below ``directory``, or where it is configured; the job continues. Gives its path."""
         number, future = self._savepoints.open()
         if self._may_write(number, directory):
             self._mailbox.put(SavepointRequested(number, directory))
@@ -176,11 +214,25 @@ class JobMaster:
     @property
     def status(self) -> JobStatus:
         """The job's state now."""
-        return self._core.status
+        return self._forced_status or self._core.status
+
+    def failures(self) -> tuple[Failure, ...]:
+        """What attempts failed with, the newest first."""
+        return self._core.failures
+
+    def task_statuses(self) -> list[TaskStatus]:
+        """The tasks and their states; of a job between two attempts, none."""
+        return self._core.task_statuses()
 
     def statistics(self) -> JobStatistics:
-        """Records in and out by operator, as last reported, and checkpoints."""
-        return replace(self._reports.statistics(), checkpoints=self._core.checkpoint_statistics)
+        """Records, watermarks and metrics by operator, as last reported, and checkpoints."""
+        ended = self._ended
+        return replace(
+            self._reports.statistics(),
+            checkpoints=self._core.checkpoint_statistics,
+            restarts=max(0, self._attempts - 1),
+            elapsed=(time.monotonic() if ended is None else ended) - self._began,
+        )
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, as last reported."""
@@ -203,8 +255,17 @@ class JobMaster:
     def _run(self) -> None:
         try:
             while not self.result.done():
-                for instruction in self._core.handle(self._next_event(), self._clock.now()):
+                instructions = self._core.handle(self._next_event(), self._clock.now())
+                for change in self._core.drain_task_changes():
+                    _LOG.info("%s", _change_text(change))
+                for news in self._core.drain_news():
+                    _LOG.warning("%s", news)
+                for instruction in instructions:
                     self._perform(instruction)
+            if self._forced_status is not None:
+                self._release(
+                    finished=False
+                )  # the job was ended without this thread, which continues only now
         except BaseException as error:  # noqa: BLE001 - a fault in here must end the job, not leave it hanging
             _LOG.exception("the job master of '%s' failed", self.name)
             self._kill()
@@ -215,7 +276,7 @@ class JobMaster:
             try:
                 return self._mailbox.get(timeout=self._timers.seconds_to_next(time.monotonic()))
             except queue.Empty:
-                due = self._timers.take()
+                due = self._timers.pop()
                 if isinstance(due, TimerElapsed):
                     return due
                 self._do_work(due)
@@ -227,9 +288,15 @@ class JobMaster:
             case SendToTasks(tasks, message):
                 if self._attempt_master is not None:
                     self._attempt_master.send(tasks, message)
-            case KillAttempt():
-                self._kill()
+            case KillAttempt(_, by_force):
+                self._kill(by_force)
+            case MeasureSilence(attempt):
+                self._measure_silence(attempt)
             case SetTimer(attempt, timer, seconds):
+                if timer is Timer.RESTART and isinstance(self._executor, SimulatedTime):
+                    self._executor.pass_time(str(self.job_id), seconds)
+                    self._clock.skip(seconds)
+                    seconds = 0.0
                 self._timers.set(time.monotonic() + seconds, TimerElapsed(attempt, timer))
             case RunWork():
                 self._timers.set(time.monotonic() + instruction.delay, instruction)
@@ -263,6 +330,7 @@ class JobMaster:
     # Attempts.
 
     def _start_attempt(self, instruction: StartAttempt) -> None:
+        self._attempts += 1
         self._reports.clear()
         self._buffers.for_all(CollectBuffer.bound_again)
         deployment = Deployment(
@@ -270,23 +338,28 @@ class JobMaster:
             instruction.attempt,
             self._plan,
             instruction.checkpointing,
-            None if instruction.point is None else instruction.point.restore,
+            None if instruction.restore is None else instruction.restore.tasks,
+            self._heartbeat,
         )
         post = self._mailbox.put
         self._attempt_master = AttemptMaster(deployment, post, self._reports, self._buffers.get)
-        self._runner = AttemptRunner(self._executor, deployment, self._attempt_master, post, self._on_taken)
+        on_accepted = partial(self._on_accepted, instruction.attempt)
+        self._runner = AttemptRunner(self._executor, deployment, self._attempt_master, post, on_accepted)
         self._runner.start()
 
-    def _on_taken(self) -> None:
-        self.taken = True
-        self.deployed.open()
+    def _on_accepted(self, attempt: int) -> None:
+        self._mailbox.put(AttemptAccepted(attempt))
+        self.accepted = True
+        self.deployed.set()
 
-    def _kill(self) -> None:
+    def _kill(self, by_force: bool = False) -> None:
         if self._runner is not None:
-            try:
-                self._runner.kill()
-            except Exception:  # noqa: BLE001 - the job ends without the engine's help
-                _LOG.warning("could not kill the attempt of job '%s'", self.name, exc_info=True)
+            self._runner.kill(by_force)
+
+    def _measure_silence(self, attempt: int) -> None:
+        tasks = () if self._attempt_master is None else self._attempt_master.silences()
+        engine = None if self._runner is None else self._runner.engine_silence()
+        self._mailbox.put(SilenceMeasured(attempt, tasks, engine))
 
     def _announce(self, status: JobStatus) -> None:
         if status in (JobStatus.CANCELLING, JobStatus.FAILING):
@@ -301,40 +374,96 @@ class JobMaster:
                 _LOG.warning("a listener of job '%s' failed", self.name, exc_info=True)
 
     def _release_attempt(self, linger_seconds: float) -> None:
-        """End the connections and threads of an attempt that is over."""
+        """End the connections and threads of an attempt that is over, and what is left of its processes."""
+        if self._runner is not None and not linger_seconds:
+            self._runner.end_remaining_tasks(_FORCE_SECONDS)
         if self._attempt_master is not None:
             self._attempt_master.close(linger_seconds)
         if self._runner is not None:
-            self._runner.join(_JOIN_SECONDS)
+            self._runner.join(_JOIN_SECONDS if self._runner.is_over else 0.0)
         self._attempt_master = self._runner = None
 
     # The end.
 
     def _complete(self, status: JobStatus, error: BaseException | None) -> None:
         self._release(finished=status is JobStatus.FINISHED)
+        if self._completing.acquire(blocking=False):  # never released: only one completes the job
+            self._conclude(status, error)
+        self._end_watch()
+
+    def _conclude(self, status: JobStatus, error: BaseException | None) -> None:
+        for line in self._reports.bad_records():
+            _LOG.warning("job '%s' %s", self.name, line)
         self._buffers.end(error)
-        runtime_ms = int((time.monotonic() - self._began) * 1000)
+        self._ended = time.monotonic()
+        runtime_ms = int((self._ended - self._began) * 1000)
         try:
             if error is not None:
                 raise error
-            result = JobExecutionResult(self.job_id, runtime_ms, self.accumulators())
+            metrics = self._reports.statistics().metrics
+            result = JobExecutionResult(self.job_id, runtime_ms, self.accumulators(), metrics)
         except BaseException as reason:  # noqa: BLE001 - an accumulator that cannot be merged ends here too
             self.result.set_exception(reason)
         else:
             self.result.set_result(result)
         self._savepoints.close(status)
-        self.over.open()
-        self.deployed.open()
+        self.over.set()
+        self.deployed.set()
 
     def _release(self, finished: bool) -> None:
         if finished:
             self._buffers.for_all(CollectBuffer.lift_bound)
         self._release_attempt(_LINGER_SECONDS if finished else 0.0)
         self._work_thread.close(_JOIN_SECONDS)
-        if not self._storage_thread.close(_STORAGE_SECONDS):
+        if not self._storage_thread.close(self._storage_seconds()):
             _LOG.warning(
                 "job '%s' ends before its checkpoints were tidied up: storage is too slow", self.name
             )
+
+    def _storage_seconds(self) -> float:
+        if self._end_wanted_at is None:
+            return _STORAGE_SECONDS
+        left = self._end_wanted_at + self._end_seconds - time.monotonic()
+        return max(left, _CANCEL_STORAGE_SECONDS)
+
+    # The end without the thread.
+
+    def _watch_over_end(self, status: JobStatus, error: BaseException) -> None:
+        with self._watch_lock:
+            if self._watch is not None or self.result.done():
+                return
+            self._end_wanted_at = time.monotonic()
+            # Tidying up storage counts too.
+            seconds = self._end_seconds + _CANCEL_STORAGE_SECONDS / 2
+            self._watch = threading.Timer(seconds, self._end_without_thread, (status, error))
+            self._watch.name = f"{self._thread.name}-watch"
+            self._watch.daemon = True
+            self._watch.start()
+
+    def _end_watch(self) -> None:
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.cancel()
+
+    def _end_without_thread(self, status: JobStatus, error: BaseException) -> None:
+        if not self._completing.acquire(blocking=False):
+            return
+        # Reached only when something holds up the thread: an enumerator, a listener, a stream that nobody reads.
+        self._forced_status = status
+        self._kill(by_force=True)
+        self._conclude(status, error)
+        stuck = sys._current_frames().get(self._thread.ident or 0)
+        where = "" if stuck is None else "".join(traceback.format_stack(stuck)[-3:])
+        _LOG.error(
+            "job '%s' was ended without its master's thread, which does not answer; it is in\n%s",
+            self.name,
+            where,
+        )
+        for listener in self._listeners:
+            try:
+                listener.status_changed(self, status)
+            except Exception:  # noqa: BLE001 - who watches a job must not be able to end it
+                _LOG.warning("a listener of job '%s' failed", self.name, exc_info=True)
 
 
 class _Clock:
@@ -345,6 +474,10 @@ class _Clock:
 
     def now(self) -> float:
         return self._offset + time.monotonic()
+
+    def skip(self, seconds: float) -> None:
+        """Time that passes for the job and nobody else."""
+        self._offset += seconds
 
 
 class _Timers:
@@ -362,39 +495,10 @@ class _Timers:
             return None
         return max(0.0, min(due for due, _ in self._due.values()) - now)
 
-    def take(self) -> TimerElapsed | RunWork:
+    def pop(self) -> TimerElapsed | RunWork:
         """The earliest one."""
         key = min(self._due, key=lambda key: self._due[key][0])
         return self._due.pop(key)[1]
-
-
-class _CollectBuffers:
-    """The buffers of all collecting sinks; may be used from any thread."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, CollectBuffer] = {}
-        self._lock = threading.Lock()
-        self._ended = False
-        self._error: BaseException | None = None
-
-    def get(self, collect_id: str) -> CollectBuffer:
-        with self._lock:
-            buffer = self._buffers.setdefault(collect_id, CollectBuffer())
-            if self._ended:
-                buffer.end(self._error)
-            return buffer
-
-    def for_all(self, action: Callable[[CollectBuffer], None]) -> None:
-        with self._lock:
-            buffers = list(self._buffers.values())
-        for buffer in buffers:
-            action(buffer)
-
-    def end(self, error: BaseException | None) -> None:
-        with self._lock:
-            self._ended = True
-            self._error = error
-        self.for_all(lambda buffer: buffer.end(error))
 
 
 class _SavepointRequests:
@@ -438,6 +542,11 @@ class _SavepointRequests:
     def _too_late(self) -> CheckpointError:
         how = "" if self._ended is None else f": {self._ended.name}"
         return CheckpointError(f"no savepoint of job '{self._job_name}': the job is over{how}")
+
+
+def _change_text(change: TaskChange) -> str:
+    where = f" {change.where}" if change.where else ""
+    return f"{change.name}, attempt {change.attempt}, switched from {change.before.name} to {change.after.name}{where}"
 
 
 def _restart_text(name: str, restart: AnnounceRestart) -> str:

@@ -1,8 +1,8 @@
 """One job, decided: lifecycle, checkpoints and sources as one machine. Events in, instructions out.
 
 `JobMaster` drives it with threads, sockets and a clock; a simulator can drive it alone, in any order of events, and
-"crash" it by making a new core from what storage holds (`checkpoint_store.Claim`). The core keeps no secrets from
-storage: what is not in `StartPoint` and the numbers it is made with is lost with it, as it should be.
+"crash" it by making a new core from what storage holds (`Takeover`). The core keeps no secrets from
+storage: what is not in `JobRestore` and the numbers it is made with is lost with it, as it should be.
 
 The only foreign code that runs inside are the sources' enumerators.
 """
@@ -16,10 +16,8 @@ from random import Random
 
 from firesteel.common.errors import CheckpointError, NoSuchSnapshotError
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_coordinator import CheckpointCoordinator
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
-from firesteel.jobmaster.checkpoint_statistics import CheckpointStatistics
-from firesteel.jobmaster.coordinator_messages import (
+from firesteel.jobmaster.checkpoints.coordinator import CheckpointCoordinator
+from firesteel.jobmaster.checkpoints.coordinator_messages import (
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
@@ -30,7 +28,11 @@ from firesteel.jobmaster.coordinator_messages import (
     FailJob,
     JobOver,
     SaveEnumerators,
+    TaskHasEnded,
+    TaskIsStaying,
 )
+from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
+from firesteel.jobmaster.checkpoints.statistics import CheckpointStatistics
 from firesteel.jobmaster.events import (
     AttemptFailed,
     CheckpointNotPublished,
@@ -41,12 +43,15 @@ from firesteel.jobmaster.events import (
     RestoreFound,
     RestoreNotFound,
     SavepointRequested,
+    SilenceMeasured,
     StopWithSavepointRequested,
     TaskSaid,
     Timer,
     TimerElapsed,
     WorkDone,
 )
+from firesteel.jobmaster.failure_history import Failure
+from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
 from firesteel.jobmaster.instructions import (
     AnswerSavepoint,
     ChangeStatus,
@@ -57,11 +62,16 @@ from firesteel.jobmaster.instructions import (
     StartAttempt,
 )
 from firesteel.jobmaster.job_lifecycle import JobLifecycle
+from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.repeated_failures import RepetitionSettings
 from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
 from firesteel.jobmaster.source_coordinator import SourceCoordinator
-from firesteel.jobmaster.start_point import StartPoint
+from firesteel.jobmaster.task_states import TaskChange, TaskStatus
+from firesteel.jobmaster.watermark_stalls import WatermarkStalls
+from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
+    Alive,
     CheckpointAborted,
     CheckpointCompleted,
     ReaderEvent,
@@ -70,21 +80,35 @@ from firesteel.plan.messages import (
     SnapshotDeclined,
     SplitRequested,
     SubtaskEnded,
+    TaskFinished,
+    TaskStays,
+    WatermarkExplained,
+    WatermarkStalled,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MasterSettings:
-    """How a job is run. ``checkpoints`` None: its tasks take no part in any."""
+    """How a job is run. ``checkpoints`` None: its tasks take no part in any, nor in savepoints; ``why_none`` says why.
+
+    ``heartbeat`` None: nobody is expected to give signs of life. ``deployment_seconds``: how long the tasks may take to
+    report after the engine has accepted the job, None for ever. ``remembered_failures``: how many failures are kept.
+    ``repetition``: what happens when the same failure comes again and again.
+    """
 
     grace_seconds: float = 2.0
     policy: RestartPolicy = field(default_factory=NoRestart)
     checkpoints: CheckpointSettings | None = None
+    why_none: str = "its tasks take no part in checkpoints"
+    heartbeat: HeartbeatSettings | None = None
+    deployment_seconds: float | None = None
+    remembered_failures: int = 16
+    repetition: RepetitionSettings = field(default_factory=RepetitionSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where a core takes a job up; what earlier drivers of the same job left decides it.
+class MasterStart:
+    """Where a core starts a job; what earlier drivers of the same job left decides it.
 
     ``root`` is the directory of the job's checkpoints, empty when they are kept in memory. ``completed`` are the
     checkpoints that are there. ``next_checkpoint`` and ``first_attempt`` are greater than all that were used.
@@ -92,7 +116,7 @@ class Beginning:
 
     job_id: str = "0" * 32
     root: str = ""
-    point: StartPoint | None = None
+    restore: JobRestore | None = None
     completed: tuple[int, ...] = ()
     next_checkpoint: int = 1
     first_attempt: int = 1
@@ -105,36 +129,42 @@ class MasterCore:
         self,
         plan: JobPlan,
         settings: MasterSettings | None = None,
-        beginning: Beginning | None = None,
+        start: MasterStart | None = None,
         random: Random | None = None,
     ) -> None:
         settings = settings or MasterSettings()
-        beginning = beginning or Beginning()
+        start = start or MasterStart()
         self._plan = plan
-        self._beginning = beginning
+        self._start = start
         self._lifecycle = JobLifecycle(
             plan,
             settings.grace_seconds,
             settings.policy,
-            checkpointing=settings.checkpoints is not None,
-            start=beginning.point,
-            first_attempt=beginning.first_attempt,
+            checkpointing=settings.checkpoints is not None and settings.checkpoints.interval is not None,
+            restore=start.restore,
+            first_attempt=start.first_attempt,
+            deployment_seconds=settings.deployment_seconds,
+            remembered_failures=settings.remembered_failures,
+            repetition=settings.repetition,
         )
+        self._heartbeats = HeartbeatMonitor(settings.heartbeat)
         self._checkpoints = (
             None
             if settings.checkpoints is None
             else CheckpointCoordinator(
                 plan,
                 settings.checkpoints,
-                beginning.job_id,
-                root=beginning.root,
-                next_id=beginning.next_checkpoint,
-                completed=beginning.completed,
+                start.job_id,
+                root=start.root,
+                next_id=start.next_checkpoint,
+                completed=start.completed,
                 random=random,
             )
         )
+        self._why_no_savepoints = settings.why_none
         self._sources = SourceCoordinator(plan)
-        self._point: StartPoint | None = None  # of the current attempt
+        self._stalls = WatermarkStalls(plan)
+        self._restore: JobRestore | None = None  # of the current attempt
         self._unusable: frozenset[int] = frozenset()
         self._now = 0.0
         self._events: deque[Event] = deque()
@@ -150,62 +180,91 @@ class MasterCore:
         """Number of the current attempt; 0 before the first."""
         return self._lifecycle.attempt
 
+    def task_statuses(self) -> list[TaskStatus]:
+        """The tasks of the current attempt and their states; may be read from any thread."""
+        return self._lifecycle.task_statuses()
+
+    def drain_task_changes(self) -> list[TaskChange]:
+        """What has changed in them since the last time."""
+        return self._lifecycle.drain_task_changes()
+
+    def drain_news(self) -> list[str]:
+        """What has happened since the last time that people should read at once."""
+        news = self._lifecycle.drain_news() + self._stalls.drain_news()
+        return news if self._checkpoints is None else news + self._checkpoints.drain_news()
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What attempts failed with, the newest first; may be read from any thread."""
+        return self._lifecycle.failures
+
     @property
     def checkpoint_statistics(self) -> CheckpointStatistics:
         """Counts, sizes and times of checkpoints; may be read from any thread."""
         return CheckpointStatistics() if self._checkpoints is None else self._checkpoints.statistics
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
-        """Take in what happened at ``now`` (seconds since 1970); returns what is to be done about it."""
+        """React to what happened at ``now`` (seconds since 1970); returns what is to be done about it."""
         self._now = self._sources.now = now
         self._events.append(event)
         while self._events:
-            self._take(self._events.popleft())
+            self._dispatch(self._events.popleft())
         out, self._out = self._out, []
         return out
 
-    def _take(self, event: Event) -> None:
+    def _dispatch(self, event: Event) -> None:
         match event:
             case SavepointRequested() | StopWithSavepointRequested():
-                self._on_savepoint_wish(event)
+                self._on_savepoint_requested(event)
             case CheckpointPublished() | CheckpointNotPublished() | TimerElapsed(_, Timer.CHECKPOINT):
                 self._coordinate(event)
+            case TimerElapsed(_, Timer.HEARTBEAT):
+                self._out += self._heartbeats.elapsed(event, self._now)
+            case SilenceMeasured():
+                lost, timers = self._heartbeats.measured(event, self._now)
+                self._out += timers
+                for silent in lost:
+                    self._advance_lifecycle(silent)
             case WorkDone(work, result, error):
                 self._with_sources(lambda: self._sources.work_done(work, result, error))
-            case RestoreFound(attempt, point):
-                self._on_restore_found(attempt, point)
+            case RestoreFound(attempt, restore):
+                self._on_restore_found(attempt, restore)
             case TaskSaid():
                 self._on_task_said(event)
             case _:
-                self._live(event)
+                self._advance_lifecycle(event)
 
     # Lifecycle.
 
-    def _live(self, event: LifecycleEvent) -> None:
+    def _advance_lifecycle(self, event: LifecycleEvent) -> None:
         for instruction in self._lifecycle.handle(event, self._now):
             match instruction:
                 case CompleteJob(status):
                     self._sources.stop()
+                    self._stalls.end_attempt()
                     self._coordinate(JobOver(status))
                     self._out.append(instruction)
                 case FindRestore():
                     self._find_restore(instruction)
                 case _:
                     self._out.append(instruction)
-                    self._follow(instruction)
+                    self._propagate(instruction)
 
-    def _follow(self, instruction: Instruction) -> None:
+    def _propagate(self, instruction: Instruction) -> None:
         """What a step of the job's life means for its sources and checkpoints."""
         match instruction:
-            case StartAttempt(_, _, point):
-                self._point = point
+            case StartAttempt(attempt, _, restore):
+                self._restore = restore
+                self._out += self._heartbeats.begin(attempt, self._now)
                 self._coordinate(AttemptStarting())
-                states = {} if point is None else point.enumerators
+                states = {} if restore is None else restore.enumerators
                 self._with_sources(lambda: self._sources.start(states))
             case ChangeStatus(JobStatus.RUNNING):
-                self._coordinate(AttemptRunning(self.attempt, self._point))
+                self._coordinate(AttemptRunning(self.attempt, self._restore))
             case ChangeStatus(JobStatus.FAILING | JobStatus.CANCELLING):
+                self._heartbeats.end()
                 self._sources.stop()
+                self._stalls.end_attempt()
                 failure = self._lifecycle.failure
                 assert failure is not None
                 self._coordinate(AttemptOver(failure))
@@ -213,28 +272,30 @@ class MasterCore:
                 pass
 
     def _find_restore(self, instruction: FindRestore) -> None:
-        if self._checkpoints is None:
-            self._events.append(RestoreFound(instruction.attempt, self._beginning.point))
+        if self._checkpoints is None or not (
+            self._checkpoints.is_periodic or self._checkpoints.has_completed
+        ):
+            self._events.append(RestoreFound(instruction.attempt, self._start.restore))
         else:
             self._unusable = instruction.unusable
             self._out.append(instruction)
 
-    def _on_restore_found(self, attempt: int, point: StartPoint | None) -> None:
-        if point is None:
-            point = self._beginning.point
+    def _on_restore_found(self, attempt: int, restore: JobRestore | None) -> None:
+        if restore is None:
+            restore = self._start.restore
             expected = self._checkpoints is not None and self._checkpoints.has_completed
-            if expected or (point is not None and point.checkpoint_id in self._unusable):
-                self._live(RestoreNotFound(attempt, self._nothing_left()))
+            if expected or (restore is not None and restore.checkpoint_id in self._unusable):
+                self._advance_lifecycle(RestoreNotFound(attempt, self._nothing_left()))
                 return
-        self._live(RestoreFound(attempt, point))
+        self._advance_lifecycle(RestoreFound(attempt, restore))
 
     def _nothing_left(self) -> NoSuchSnapshotError:
         failure = self._lifecycle.failure
         reason = f": {failure}" if self._unusable and failure is not None else ""
-        point = self._beginning.point
-        if point is not None and not (self._checkpoints is not None and self._checkpoints.has_completed):
+        restore = self._start.restore
+        if restore is not None and not (self._checkpoints is not None and self._checkpoints.has_completed):
             return NoSuchSnapshotError(
-                f"job '{self._plan.name}' cannot start from {point.path or 'what it was given'}, which cannot be read"
+                f"job '{self._plan.name}' cannot start from {restore.path or 'what it was given'}, which cannot be read"
                 f"{reason}; start it from another savepoint or checkpoint"
             )
         damaged = f"; damaged: {sorted(self._unusable)}{reason}" if self._unusable else ""
@@ -250,22 +311,35 @@ class MasterCore:
             case SnapshotAcknowledged() | SnapshotDeclined() | SubtaskEnded() as message:
                 if self._lifecycle.is_current(event.origin):
                     self._coordinate(message)
+            case TaskStays():
+                if self._lifecycle.is_current(event.origin):
+                    self._coordinate(TaskIsStaying(event.origin.task))
+            case TaskFinished():
+                if self._lifecycle.is_current(event.origin):
+                    self._coordinate(TaskHasEnded(event.origin.task))
+                self._advance_lifecycle(event)
+            case Alive(question):
+                if question and self._lifecycle.is_current(event.origin):
+                    self._out.append(SendToTasks((event.origin.task,), Alive(question)))
+            case WatermarkStalled() as stall:
+                if self._lifecycle.is_current(event.origin):
+                    self._out += self._stalls.stalled(stall)
+            case WatermarkExplained() as answer:
+                if self._lifecycle.is_current(event.origin):
+                    self._out += self._stalls.explained(answer)
             case ReaderRegistered() | SplitRequested() | ReaderEvent() as request:
                 if self._lifecycle.is_current(event.origin):
                     self._with_sources(lambda: self._sources.reader_said(request))
             case _:
-                self._live(event)
+                self._advance_lifecycle(event)
 
     # Checkpoints.
 
-    def _on_savepoint_wish(self, event: SavepointRequested | StopWithSavepointRequested) -> None:
+    def _on_savepoint_requested(self, event: SavepointRequested | StopWithSavepointRequested) -> None:
         if self._checkpoints is not None:
             self._coordinate(event)
             return
-        error = CheckpointError(
-            f"no savepoint of job '{self._plan.name}': it takes no checkpoints, and savepoints need the same of its "
-            "tasks; run it in STREAMING mode with enable_checkpointing(interval), which may be long"
-        )
+        error = CheckpointError(f"no savepoint of job '{self._plan.name}': {self._why_no_savepoints}")
         self._out.append(AnswerSavepoint(event.request, None, error))
 
     def _coordinate(self, event: CoordinatorEvent) -> None:
@@ -290,7 +364,7 @@ class MasterCore:
         except Exception as error:  # noqa: BLE001 - whatever an enumerator raises fails the checkpoint only
             self._coordinate(EnumeratorsFailed(checkpoint_id, error))
         else:
-            self._take_wishes()
+            self._drain_source_instructions()
             self._coordinate(EnumeratorsSaved(checkpoint_id, states))
 
     def _tell_enumerators(self, instruction: SendToTasks) -> None:
@@ -310,9 +384,9 @@ class MasterCore:
             action()
         except Exception as error:  # noqa: BLE001 - it is user code
             self._events.append(AttemptFailed(self.attempt, error))
-        self._take_wishes()
+        self._drain_source_instructions()
 
-    def _take_wishes(self) -> None:
-        wishes: Sequence[Instruction] = self._sources.out
+    def _drain_source_instructions(self) -> None:
+        instructions: Sequence[Instruction] = self._sources.out
         self._sources.out = []
-        self._out.extend(wishes)
+        self._out.extend(instructions)

@@ -1,15 +1,11 @@
 """Everything about checkpoints and restarts that is decided before a job starts, so that mistakes show at once.
 
-Where a job starts from, in this order:
+What a job starts from is decided by `takeover`, for which this module reads the options and compares the program with the
+state. With ``execution.checkpointing.resume`` a job resumes from where an earlier driver was: it is found below the
+checkpoint directory by ``pipeline.job-id``, else by its name. Its driver may still live somewhere: claiming the job
+keeps it from completing checkpoints. Else it starts from ``execution.state-recovery.path``, or from the beginning.
 
-1. With ``execution.checkpointing.resume``: the newest checkpoint or savepoint of an earlier driver of the same job. The job
-   is found below the checkpoint directory by ``pipeline.job-id``, else by its name. Its driver may still live
-   somewhere: claiming the job keeps it from completing checkpoints.
-2. With ``execution.state-recovery.path``: that savepoint or checkpoint. It is looked for only if nothing was found before:
-   a job that has checkpoints of its own no longer needs it, and its users may have deleted it.
-3. From the beginning.
-
-A job with standby drivers (`high_availability`) always resumes, by an id that all its drivers know.
+A job with standby drivers (`leaders`) always resumes, by an id that all its drivers know.
 """
 
 from __future__ import annotations
@@ -17,32 +13,40 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints, jobs_in
-from firesteel.checkpoint.restore_point import load, verify
 from firesteel.checkpoint.storage import Storage, absolute, check_writable, open_storage, shown
+from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint, load, verify
+from firesteel.checkpoint.trust import refuse_untrusted
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError, NoSuchSnapshotError, StateError
+from firesteel.common.errors import InvalidOptionError, StateError, StorageError
 from firesteel.common.job_id import JobID
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, read_checkpoint_settings
-from firesteel.jobmaster.checkpoint_store import CheckpointStore, beginning_of, matched_start
-from firesteel.jobmaster.high_availability import HighAvailability, configured_id, read_high_availability
-from firesteel.jobmaster.master_core import Beginning, MasterSettings
+from firesteel.jobmaster.checkpoints.deletions import DeletionThread
+from firesteel.jobmaster.checkpoints.settings import (
+    CheckpointSettings,
+    read_checkpoint_settings,
+    savepoint_settings,
+)
+from firesteel.jobmaster.checkpoints.store import CheckpointStore, matched_start
+from firesteel.jobmaster.checkpoints.takeover import Takeover
+from firesteel.jobmaster.heartbeat_settings import read_heartbeat
+from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.leaders.settings import HighAvailability, configured_id, read_high_availability
+from firesteel.jobmaster.master_core import MasterSettings, MasterStart
+from firesteel.jobmaster.regions import warn_about_regions
+from firesteel.jobmaster.repeated_failures import read_repetition_settings
 from firesteel.jobmaster.restart_policy import create_policy
-from firesteel.jobmaster.start_point import StartPoint
+from firesteel.jobmaster.storage_retry import retry_storage
 from firesteel.plan.job_plan import JobPlan
-from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.operator_specs import RuntimeMode, TwoInputTransformSpec
 
 _LOG = logging.getLogger(__name__)
-
-#: How often a job is looked at that a living driver changes meanwhile, before it is claimed all the same.
-_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +55,16 @@ class Preparation:
 
     plan: JobPlan
     settings: MasterSettings
-    beginning: Beginning
+    start: MasterStart
     store: CheckpointStore | None
-    #: The number of this driver among those that worked on the job; 0 without checkpoints.
-    claimed: int = 0
+    #: With which this driver has claimed the directory of the job's checkpoints; 0 without checkpoints.
+    epoch: int = 0
 
 
 def standby_settings(plan: JobPlan, configuration: Configuration) -> HighAvailability | None:
     """How the drivers of this job choose their leader; None when it has one driver only."""
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
-    create_policy(configuration, Random())  # so that mistakes show in a driver that stands by, too
+    create_policy(configuration, Random())  # so that mistakes show in a driver that stands by too
     settings = _standby(plan, configuration, checkpoints)
     if settings is None and configuration.get(options.HIGH_AVAILABILITY) != "NONE":
         _LOG.warning(
@@ -84,33 +88,80 @@ def prepare(
     plan: JobPlan,
     program: Sequence[ProgramOperator],
     configuration: Configuration,
-    claimed_before: int = 0,
+    epoch_before: int = 0,
     finished_before: bool = False,
+    simulated: bool = False,
 ) -> Preparation:
     """Read the options, find what to start from, compare it with the program, claim the job.
 
-    ``claimed_before``: a driver is known to have claimed the job as this number. ``finished_before``: the leader before this
-    one has finished the job, so what it has left is not to be gone on from; it had no time to delete it.
+    ``epoch_before``: a driver is known to have claimed the job with this epoch. ``finished_before``: the leader before this
+    one has finished the job, so what it has left is not to be resumed from; it had no time to delete it. ``simulated``: the job
+    runs in a time of its own.
     """
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     settings = MasterSettings(
         configuration.get(options.CANCEL_GRACE).to_millis() / 1000,
         create_policy(configuration, Random()),
         checkpoints,
+        heartbeat=read_heartbeat(configuration),
+        deployment_seconds=configuration.get(options.SLOT_REQUEST_TIMEOUT).to_millis() / 1000,
+        remembered_failures=configuration.get(options.EXCEPTION_HISTORY_SIZE),
+        repetition=read_repetition_settings(configuration, simulated),
     )
+    warn_about_regions(plan, configuration)
     job_id = configured_id(configuration)
     standby = _standby(plan, configuration, checkpoints)
     if checkpoints is None:
         start, plan = _from_path(plan, program, configuration)
         _refuse_resume(configuration)
-        return Preparation(plan, settings, Beginning(str(job_id or JobID()), point=start), None)
-    claim = _Claim(plan, program, configuration, checkpoints, claimed_before, finished_before)
-    return claim.prepare(settings, job_id, standby)
+        job_id_text = str(job_id or JobID())
+        if reason := _why_no_savepoints(plan):
+            settings = replace(settings, why_none=reason)
+            return Preparation(plan, settings, MasterStart(job_id_text, restore=start), None)
+        settings = replace(settings, checkpoints=savepoint_settings(configuration))
+        in_memory = JobCheckpoints(MemoryStorage(), job_id_text, plan.name)
+        takeover = Takeover(
+            in_memory,
+            plan,
+            job_id_text,
+            fit=lambda stored: matched_start(stored, plan, program, allow_non_restored=False),
+            given=lambda: (start, plan),
+            open_store=lambda fitted_plan: _open_store(in_memory, fitted_plan, job_id_text, program),
+            resume=False,
+        )
+        taken = takeover.take_over()
+        return Preparation(plan, settings, taken.start, taken.store)
+    preparing = _CheckpointedJob(plan, program, configuration, checkpoints, epoch_before, finished_before)
+    return preparing.prepare(settings, job_id, standby)
+
+
+def _why_no_savepoints(plan: JobPlan) -> str:
+    """What keeps the tasks from taking part in savepoints; empty when nothing does."""
+    if plan.mode is RuntimeMode.BATCH:
+        return f"it runs in BATCH mode; set '{options.RUNTIME_MODE.key}' to STREAMING"
+    for vertex in plan.vertices:
+        for operator in vertex.operators:
+            if isinstance(operator.spec, TwoInputTransformSpec) and operator.spec.selects:
+                return (
+                    f"{operator.name!r} is InputSelectable, which does not go together with savepoints: what waits on "
+                    "the input that is not selected would be in none"
+                )
+    return ""
+
+
+def _open_store(
+    checkpoints: JobCheckpoints, plan: JobPlan, job_id: str, program: Sequence[ProgramOperator]
+) -> CheckpointStore:
+    return CheckpointStore(checkpoints, plan, job_id, _uids(program), aside=DeletionThread.of(plan.name))
+
+
+def _uids(program: Sequence[ProgramOperator]) -> dict[str, str]:
+    return {operator.id: operator.uid for operator in program if operator.uid is not None}
 
 
 def _from_path(
     plan: JobPlan, program: Sequence[ProgramOperator], configuration: Configuration
-) -> tuple[StartPoint | None, JobPlan]:
+) -> tuple[JobRestore | None, JobPlan]:
     path = configuration.get(options.SAVEPOINT_PATH)
     if not path:
         return None, plan
@@ -119,20 +170,26 @@ def _from_path(
             f"option '{options.SAVEPOINT_PATH.key}': job '{plan.name}' runs in BATCH mode, which has no state to "
             f"start from; set '{options.RUNTIME_MODE.key}' to STREAMING"
         )
-    point = load(absolute(path))
-    verify(point)
-    return matched_start(point, plan, program, configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED))
+    stored = load(absolute(path))
+    verify(stored)
+    if not configuration.get(options.TRUST_DIRECTORY):
+        refuse_untrusted(stored)
+    return matched_start(stored, plan, program, configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED))
 
 
 def _refuse_resume(configuration: Configuration) -> None:
     if configuration.get(options.CHECKPOINTING_RESUME):
         raise InvalidOptionError(
-            f"option '{options.CHECKPOINTING_RESUME.key}': there is nothing to go on from without checkpoints; "
+            f"option '{options.CHECKPOINTING_RESUME.key}': there is nothing to resume from without checkpoints; "
             f"set '{options.CHECKPOINTING_INTERVAL.key}' and '{options.CHECKPOINTING_DIR.key}', in STREAMING mode"
         )
 
 
-class _Claim:
+class _CheckpointsGone(StateError):
+    """There is less than another driver has left."""
+
+
+class _CheckpointedJob:
     """A job with checkpoints, on its way to being this driver's."""
 
     def __init__(
@@ -141,23 +198,36 @@ class _Claim:
         program: Sequence[ProgramOperator],
         configuration: Configuration,
         settings: CheckpointSettings,
-        claimed_before: int,
+        epoch_before: int,
         finished_before: bool,
     ) -> None:
         self._plan = plan
         self._program = program
         self._configuration = configuration
         self._settings = settings
-        self._claimed_before = claimed_before
+        self._epoch_before = epoch_before
         self._finished_before = finished_before
         self._resume = configuration.get(options.CHECKPOINTING_RESUME)
         self._allow_non_restored = configuration.get(options.SAVEPOINT_IGNORE_UNCLAIMED)
 
     def prepare(
-        self,
-        settings: MasterSettings,
-        job_id: JobID | None,
-        standby: HighAvailability | None,
+        self, settings: MasterSettings, job_id: JobID | None, standby: HighAvailability | None
+    ) -> Preparation:
+        """Claim the job. One to be resumed waits for a storage that does not answer: a new start would be wrong."""
+        if not self._resume and standby is None:
+            return self._prepare(settings, job_id, standby)
+        directory = self._settings.directory
+        if directory is not None:
+            open_storage(directory)  # one that no waiting makes right is refused at once
+        return retry_storage(
+            lambda: self._prepare(settings, job_id, standby),
+            self._configuration.get(options.STORAGE_PATIENCE).to_millis() / 1000,
+            f"job '{self._plan.name}' cannot be resumed yet",
+            (StorageError, _CheckpointsGone),
+        )
+
+    def _prepare(
+        self, settings: MasterSettings, job_id: JobID | None, standby: HighAvailability | None
     ) -> Preparation:
         storage = self._open()
         if standby is not None:
@@ -165,51 +235,41 @@ class _Claim:
             job_id, self._resume = standby.job_id, True
         if job_id is None and self._resume:
             job_id = _predecessor(storage, self._plan.name)
-        chosen = str(job_id or JobID())
-        checkpoints = JobCheckpoints(storage, chosen, self._plan.name, self._settings.num_retained)
+        job_id_text = str(job_id or JobID())
+        checkpoints = JobCheckpoints(storage, job_id_text, self._plan.name, self._settings.num_retained)
         if standby is not None:
             self._refuse_lost_checkpoints(checkpoints, standby.directory)
-        begun = self._resume and not self._finished_before and self._fits(checkpoints)
-        if not self._resume and checkpoints.completed():
-            raise StateError(
-                f"job {chosen} has checkpoints below {shown(checkpoints.root)} already; go on from them with "
-                f"'{options.CHECKPOINTING_RESUME.key}', or choose another '{options.JOB_ID.key}'"
-            )
-        given = None if begun else self._given()
-        checkpoints.claim(f"{socket.gethostname()}, process {os.getpid()}")
-        if self._finished_before and not _lies_in(checkpoints, given):
-            checkpoints.begin_anew()
-        newest = self._newest(checkpoints, _LOG.warning) if self._resume else None
-        start, plan = newest or given or self._given()
-        if newest is not None:
-            self._warn_of_other_start(newest[0])
-        uids = {operator.id: operator.uid for operator in self._program if operator.uid is not None}
-        store = CheckpointStore(checkpoints, plan, chosen, uids)
-        beginning = beginning_of(checkpoints, chosen, start)
-        return Preparation(plan, settings, beginning, store, checkpoints.epoch)
+        takeover = Takeover(
+            checkpoints,
+            self._plan,
+            job_id_text,
+            fit=self._fit,
+            given=self._given,
+            open_store=lambda plan: _open_store(checkpoints, plan, job_id_text, self._program),
+            resume=self._resume,
+            finished_before=self._finished_before,
+            who=f"{socket.gethostname()}, process {os.getpid()}",
+            warn=_LOG.warning,
+        )
+        taken = takeover.take_over()
+        if taken.resumed:
+            self._warn_of_other_start(taken.start.restore)
+        return Preparation(taken.plan, settings, taken.start, taken.store, checkpoints.epoch)
 
-    def _given(self) -> tuple[StartPoint | None, JobPlan]:
+    def _fit(self, stored: StoredCheckpoint) -> tuple[JobRestore, JobPlan]:
+        """How the program resumes from something that the job has saved."""
+        if not self._configuration.get(options.TRUST_DIRECTORY):
+            refuse_untrusted(stored)
+        return matched_start(stored, self._plan, self._program, self._allow_non_restored)
+
+    def _given(self) -> tuple[JobRestore | None, JobPlan]:
         return _from_path(self._plan, self._program, self._configuration)
 
-    def _fits(self, checkpoints: JobCheckpoints) -> bool:
-        """Whether there is something to go on from, before the job is claimed: one that does not fit is left alone.
-
-        Its driver may live, and replace what is looked at by something newer; that is no damage.
-        """
-        for _ in range(_LOOKS):
-            seen = checkpoints.to_go_on_from()
-            try:
-                return self._newest(checkpoints) is not None
-            except NoSuchSnapshotError:
-                if checkpoints.to_go_on_from() == seen:
-                    raise
-        return True
-
-    def _warn_of_other_start(self, start: StartPoint) -> None:
+    def _warn_of_other_start(self, start: JobRestore | None) -> None:
         path = self._configuration.get(options.SAVEPOINT_PATH)
-        if path and not self._claimed_before:
+        if start is not None and path and not self._epoch_before:
             _LOG.warning(
-                "job '%s' goes on from %s, where it was, and not from %s ('%s'); to start from that, choose another '%s'",
+                "job '%s' resumes from %s, where it was, and not from %s ('%s'); to start from that, choose another '%s'",
                 self._plan.name,
                 start.path,
                 shown(absolute(path)),
@@ -225,15 +285,15 @@ class _Claim:
         if earlier and str(derived) not in earlier:
             raise StateError(
                 f"job '{self._plan.name}' ran without standby drivers before, as {' and '.join(earlier)}, and they would "
-                f"run it as {derived}; set '{options.JOB_ID.key}' to the earlier id to go on with it, or leave "
-                f"'{options.CHECKPOINTING_RESUME.key}' out to begin anew"
+                f"run it as {derived}; set '{options.JOB_ID.key}' to the earlier id to resume it, or leave "
+                f"'{options.CHECKPOINTING_RESUME.key}' out to start from the beginning"
             )
 
     def _refuse_lost_checkpoints(self, checkpoints: JobCheckpoints, lease: str) -> None:
         newest = checkpoints.newest_epoch()
-        if newest < self._claimed_before:
-            raise StateError(
-                f"the leader before this one was driver {self._claimed_before} of job '{self._plan.name}', but "
+        if newest < self._epoch_before:
+            raise _CheckpointsGone(
+                f"the leader before this one was driver {self._epoch_before} of job '{self._plan.name}', but "
                 f"{shown(checkpoints.root)} knows of {newest or 'none'} only: this driver's checkpoint directory is "
                 "another one, or the job had finished and its checkpoints were deleted; to run it again from the "
                 f"beginning, delete its lease, the directory {shown(lease)}"
@@ -251,41 +311,16 @@ class _Claim:
             )
         return MemoryStorage()
 
-    def _newest(
-        self, checkpoints: JobCheckpoints, warn: Callable[[str], object] = lambda problem: None
-    ) -> tuple[StartPoint, JobPlan] | None:
-        problems: list[str] = []
-        found = checkpoints.newest_valid(problems.append)
-        if found is None and checkpoints.to_go_on_from():
-            # Not from the beginning: what it has written until then must not be written twice.
-            raise NoSuchSnapshotError(
-                f"job '{self._plan.name}' cannot go on, because nothing of what it has saved below "
-                f"{shown(checkpoints.root)} can be used: {'; '.join(problems)}; start it from a savepoint (-s) under "
-                f"another '{options.JOB_ID.key}', or delete this directory to begin anew"
-            )
-        for problem in problems:
-            warn(problem)
-        if found is None:
-            return None
-        start, plan = matched_start(found, self._plan, self._program, self._allow_non_restored)
-        # In a directory of this job: what is newer and cannot be used was reported, and will not be overwritten.
-        return replace(start, path=found.location), plan
-
-
-def _lies_in(checkpoints: JobCheckpoints, given: tuple[StartPoint | None, JobPlan] | None) -> bool:
-    """Whether a job is to start from one of its own checkpoints."""
-    start = None if given is None else given[0]
-    return start is not None and start.restore.root == checkpoints.root
-
 
 def _predecessor(storage: Storage, name: str) -> JobID | None:
     """The id of the job with this name below a checkpoint directory; None when there is none."""
     usable = _jobs_with_checkpoints(storage, name)
-    candidates = usable or _jobs_named(storage, name)
+    # To find none means to start from the beginning, so a list that is empty for once must not decide about it.
+    candidates = usable or _jobs_named(storage, name) or _jobs_named(storage, name)
     if len(usable) > 1:
         raise StateError(
             f"several jobs named '{name}' have checkpoints below {shown(storage.uri)}: {', '.join(usable)}; "
-            f"choose the one to go on with by '{options.JOB_ID.key}', or give them different names"
+            f"choose the one to resume by '{options.JOB_ID.key}', or give them different names"
         )
     return JobID(candidates[0]) if len(candidates) == 1 else None
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from firesteel.common import options
+from firesteel.common._override import override
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
@@ -28,19 +29,20 @@ class RestartPolicy(ABC):
 class NoRestart(RestartPolicy):
     """The first failure is the end."""
 
+    @override
     def next_delay(self, now: float) -> float | None:
-        """None."""
         return None
 
 
 @dataclass(slots=True)
 class FixedDelay(RestartPolicy):
-    """So many restarts, each after the same time."""
+    """At most ``attempts`` restarts, each after the same time."""
 
     attempts: int
     delay: float
     _failures: int = field(default=0, init=False)
 
+    @override
     def next_delay(self, now: float) -> float | None:
         """The same time, as long as there are restarts left."""
         self._failures += 1
@@ -49,13 +51,14 @@ class FixedDelay(RestartPolicy):
 
 @dataclass(slots=True)
 class FailureRate(RestartPolicy):
-    """Restarts as long as no interval sees more than so many failures."""
+    """Restarts as long as no interval sees more than ``max_failures``."""
 
     max_failures: int
     interval: float
     delay: float
     _failures: deque[float] = field(default_factory=deque, init=False)
 
+    @override
     def next_delay(self, now: float) -> float | None:
         """The same time, unless this failure is one too many."""
         self._failures.append(now)
@@ -68,8 +71,8 @@ class FailureRate(RestartPolicy):
 class ExponentialDelay(RestartPolicy):
     """The time before a restart grows with each failure, until the job has run for ``reset_after`` without one.
 
-    ``jitter``: the time is longer or shorter by a random part of it, up to this fraction. ``attempts``: restarts
-    before the job fails for good, None for no limit; a long time without failure makes it begin anew.
+    ``jitter``: the time is longer or shorter by a random fraction of it, up to this one. ``attempts``: restarts
+    before the job fails for good, None for no limit; a long time without failure resets the count.
     """
 
     initial: float
@@ -83,8 +86,8 @@ class ExponentialDelay(RestartPolicy):
     _backoff: float = field(default=0.0, init=False)
     _last_failure: float = field(default=0.0, init=False)
 
+    @override
     def next_delay(self, now: float) -> float | None:
-        """The grown time."""
         if self._failures and now - self._last_failure >= self.reset_after + self._backoff:
             self._failures = 0
         self._last_failure = now
@@ -156,6 +159,6 @@ def _count(configuration: Configuration, option: ConfigOption[Any], least: int) 
 def _seconds(configuration: Configuration, option: ConfigOption[Duration], positive: bool = False) -> float:
     seconds = configuration.get(option).to_millis() / 1000
     if seconds < 0 or (positive and seconds == 0):
-        wanted = "more than 0" if positive else "at least 0"
-        raise InvalidOptionError(f"option '{option.key}': expected {wanted}, got {seconds} s")
+        expected = "more than 0" if positive else "at least 0"
+        raise InvalidOptionError(f"option '{option.key}': expected {expected}, got {seconds} s")
     return seconds

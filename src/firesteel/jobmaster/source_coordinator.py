@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firesteel.checkpoint import state_pickle
+from firesteel.checkpoint import own_metadata, state_pickle
+from firesteel.common._method_checks import check_methods
+from firesteel.common._override import override
 from firesteel.common.errors import FiresteelError, UserCodeError, WrongArgumentError
 from firesteel.contracts.source import Source, SplitEnumerator, SplitEnumeratorContext
+from firesteel.control.protocol import decode, encode
 from firesteel.jobmaster.instructions import RunWork, SendToTasks
-from firesteel.plan.control_protocol import decode, encode
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import (
     EnumeratorEvent,
@@ -30,7 +32,7 @@ from firesteel.plan.messages import (
     SplitsAssigned,
     TaskId,
 )
-from firesteel.plan.operator_specs import SourceSpec
+from firesteel.plan.operator_specs import RuntimeMode, SourceSpec
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ Handler = Callable[[Any, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Hosted:
+class _HostedSource:
     """A source with an enumerator, where it stands in the plan."""
 
     vertex: VertexPlan
@@ -57,17 +59,25 @@ class _Work:
     interval: float | None
 
 
+def _read(source: Source, state: bytes) -> Any:
+    """The state of an enumerator; sources of a program may have saved anything, ours have not."""
+    is_ours = type(source).__module__.startswith("firesteel.connectors.")
+    return own_metadata.loads(state) if is_ours else state_pickle.loads(state)
+
+
 class SourceCoordinator:
-    """Hosts the enumerators of one job, anew for each attempt."""
+    """Hosts the enumerators of one job, new ones for each attempt."""
 
     def __init__(self, plan: JobPlan) -> None:
         self._hosted = {hosted.operator.id: hosted for hosted in _sources_with_enumerators(plan)}
+        #: Whether the engine may run a task of an attempt once more.
+        self.repeats_tasks = plan.mode is RuntimeMode.BATCH
         self._enumerators: dict[str, SplitEnumerator] = {}
         self._contexts: dict[str, _Context] = {}
         self._work: dict[int, _Work] = {}
         self._next_work = 1
         self.now = 0.0
-        #: What the enumerators want, in order; for whoever calls to take away.
+        #: What the enumerators want, in order; drained by whoever calls.
         self.out: list[SourceInstruction] = []
 
     # Attempts.
@@ -79,10 +89,11 @@ class SourceCoordinator:
             context = self._contexts[operator_id] = _Context(self, hosted)
             with self._blamed(operator_id):
                 if operator_id in states:
-                    state = state_pickle.loads(states[operator_id])
+                    state = _read(hosted.source, states[operator_id])
                     enumerator = hosted.source.restore_enumerator(context, state)
                 else:
                     enumerator = hosted.source.create_enumerator(context)
+                check_methods(enumerator, "create_enumerator()")
                 self._enumerators[operator_id] = enumerator
                 enumerator.start()
 
@@ -116,11 +127,10 @@ class SourceCoordinator:
                     enumerator.handle_source_event(subtask, decode(event))
 
     def _register(self, context: _Context, enumerator: SplitEnumerator, subtask: int) -> None:
-        if subtask in context.assigned:  # Spark repeats a task of a batch job, from the beginning
-            splits = context.assigned.pop(subtask)
-            if splits:
-                enumerator.add_splits_back(splits, subtask)
-        context.assigned[subtask] = []
+        splits = context.assigned.pop(subtask, [])
+        if splits:  # Spark repeats a task of a batch job, from the beginning
+            enumerator.add_splits_back(splits, subtask)
+        context.registered.add(subtask)
         enumerator.add_reader(subtask)
 
     # Checkpoints.
@@ -160,7 +170,7 @@ class SourceCoordinator:
             self.hand_out(work, work.interval)
 
     def hand_out(self, work: _Work, delay: float) -> None:
-        """Have a call made after so many seconds."""
+        """Have a call made after ``delay`` seconds."""
         number = self._next_work
         self._next_work += 1
         self._work[number] = work
@@ -186,43 +196,55 @@ class SourceCoordinator:
 class _Context(SplitEnumeratorContext):
     """What one enumerator may ask and do."""
 
-    def __init__(self, coordinator: SourceCoordinator, hosted: _Hosted) -> None:
+    def __init__(self, coordinator: SourceCoordinator, hosted: _HostedSource) -> None:
         self._coordinator = coordinator
         self._hosted = hosted
-        #: By registered subtask, the splits it got in this attempt.
+        #: The subtasks whose readers have begun.
+        self.registered: set[int] = set()
+        #: Of a batch job, by subtask, the splits it got in this attempt: its task may be repeated. In a streaming job
+        #: the loss of a task ends the attempt, and the next one reads its splits from a checkpoint; remembering them
+        #: would take more memory with every file that a job ever reads.
         self.assigned: dict[int, list[Any]] = {}
+        self._remembers = coordinator.repeats_tasks
 
+    @override
     def current_parallelism(self) -> int:
         """How many readers there will be."""
         return self._hosted.vertex.parallelism
 
+    @override
     def registered_readers(self) -> list[int]:
         """The subtasks whose readers have begun."""
-        return sorted(self.assigned)
+        return sorted(self.registered)
 
+    @override
     def now(self) -> float:
         """The time of the event that is being handled."""
         return self._coordinator.now
 
+    @override
     def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
-        """Hand splits to readers."""
         for subtask in assignment:
             self._check(subtask, "assign splits to")
         for subtask, splits in assignment.items():
             if splits:
-                self.assigned[subtask].extend(splits)
+                if self._remembers:
+                    self.assigned.setdefault(subtask, []).extend(splits)
                 self._send(subtask, SplitsAssigned(self._id, subtask, encode(list(splits))))
 
+    @override
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tell a reader that it has got all its splits."""
         self._check(subtask, "signal the end of splits to")
         self._send(subtask, SplitsAssigned(self._id, subtask, encode([]), no_more=True))
 
+    @override
     def send_event_to_source_reader(self, subtask: int, event: Any) -> None:
         """Send an object to a reader."""
         self._check(subtask, "send an event to")
         self._send(subtask, EnumeratorEvent(self._id, subtask, encode(event)))
 
+    @override
     def call_async(
         self,
         callable: Callable[[], Any],
@@ -237,10 +259,10 @@ class _Context(SplitEnumeratorContext):
     def _id(self) -> str:
         return self._hosted.operator.id
 
-    def _check(self, subtask: int, wish: str) -> None:
-        if subtask not in self.assigned:
+    def _check(self, subtask: int, action: str) -> None:
+        if subtask not in self.registered:
             raise WrongArgumentError(
-                f"source '{self._hosted.operator.name}' cannot {wish} reader {subtask}, which has not begun; readers "
+                f"source '{self._hosted.operator.name}' cannot {action} reader {subtask}, which has not begun; readers "
                 f"that have: {self.registered_readers()}; wait for add_reader() or handle_split_request()"
             )
 
@@ -250,8 +272,8 @@ class _Context(SplitEnumeratorContext):
         self._coordinator.out.append(SendToTasks((task,), message))
 
 
-def _sources_with_enumerators(plan: JobPlan) -> Iterator[_Hosted]:
+def _sources_with_enumerators(plan: JobPlan) -> Iterator[_HostedSource]:
     for vertex in plan.vertices:
         for operator in vertex.operators:
             if isinstance(operator.spec, SourceSpec) and operator.spec.enumerated:
-                yield _Hosted(vertex, operator, operator.spec.function.load())
+                yield _HostedSource(vertex, operator, operator.spec.function.load())

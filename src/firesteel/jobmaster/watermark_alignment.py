@@ -1,4 +1,4 @@
-"""Groups of sources that wait for each other, as a pure machine: reports in, announcements out.
+"""Watermark alignment: groups of sources that wait for each other, as a pure machine: reports in, announcements out.
 
 Every source subtask of a group reports how far it has come; everybody in the group is told how far the
 slowest has, and adds the drift it allows itself. An idle or ended subtask reports the greatest watermark and
@@ -8,7 +8,7 @@ so holds nobody back; one that has not reported yet does not either.
 from __future__ import annotations
 
 from firesteel.jobmaster.instructions import SendToTasks
-from firesteel.plan.messages import AlignmentUpdate, TaskId, WatermarkReport
+from firesteel.plan.messages import TaskId, WatermarkAlignmentUpdate, WatermarkReport
 
 Member = tuple[str, int]
 
@@ -23,7 +23,7 @@ class _Group:
 
 
 class WatermarkGroups:
-    """All alignment groups of one attempt of a job."""
+    """All watermark alignment groups of one attempt of a job."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -36,7 +36,7 @@ class WatermarkGroups:
         group.tasks[member] = task
         group.watermarks[member] = report.watermark
         slowest = min(group.watermarks.values())
-        update = AlignmentUpdate(report.group, slowest)
+        update = WatermarkAlignmentUpdate(report.group, slowest)
         if slowest != group.announced:
             group.announced = slowest
             return [SendToTasks(tuple(sorted(set(group.tasks.values()))), update)]

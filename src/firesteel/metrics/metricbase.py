@@ -6,10 +6,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from firesteel.common._metric_values import DistributionSummary, MeterSummary, MetricKind
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
 
 M = TypeVar("M", bound="Metric")
@@ -19,6 +20,8 @@ _log = logging.getLogger("firesteel.metrics")
 
 class Metric:
     """Base of all metrics."""
+
+    kind: ClassVar[MetricKind]
 
     def snapshot(self) -> Any:
         """The value to report."""
@@ -33,6 +36,8 @@ class Counter(Metric):
     >>> counter.get_count()
     4
     """
+
+    kind = MetricKind.COUNTER
 
     def __init__(self) -> None:
         self._count = 0
@@ -49,13 +54,15 @@ class Counter(Metric):
         """The number now."""
         return self._count
 
+    @override
     def snapshot(self) -> int:
-        """The number now."""
         return self._count
 
 
 class Meter(Metric):
     """Counts events and tells how many per second there were over a time span."""
+
+    kind = MetricKind.METER
 
     def __init__(self, time_span_in_seconds: int = 60, now: Callable[[], float] = time.monotonic) -> None:
         self._span = time_span_in_seconds
@@ -83,23 +90,15 @@ class Meter(Metric):
             self._marks.popleft()
         return sum(events for _, events in self._marks) / self._span
 
-    def snapshot(self) -> dict[str, float]:
-        """Count and rate."""
-        return {"count": self._count, "rate": self.get_rate()}
-
-
-@dataclass(frozen=True, slots=True)
-class DistributionSummary:
-    """Count, sum, least and greatest of the values seen."""
-
-    count: int
-    total: float
-    minimum: float
-    maximum: float
+    @override
+    def snapshot(self) -> MeterSummary:
+        return MeterSummary(self._count, self.get_rate())
 
 
 class Distribution(Metric):
     """Summarises values: how many, their sum, least and greatest."""
+
+    kind = MetricKind.DISTRIBUTION
 
     def __init__(self) -> None:
         self._summary: DistributionSummary | None = None
@@ -111,15 +110,19 @@ class Distribution(Metric):
             old.count + 1, old.total + value, min(old.minimum, value), max(old.maximum, value)
         )
 
+    @override
     def snapshot(self) -> DistributionSummary | None:
         """The summary so far, None before the first value."""
         return self._summary
 
 
 class _Gauge(Metric):
+    kind = MetricKind.GAUGE
+
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
 
+    @override
     def snapshot(self) -> Any:
         value = self._function()
         # It leaves the process: objects of the user's, which may not be fit for that, are told by their text.
@@ -135,16 +138,18 @@ class MetricGroup:
     {'Map.cache.hits': 2}
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, scope: tuple[str, ...] = ()) -> None:
         self._name = name
+        self._scope = scope
         self._metrics: dict[str, Metric] = {}
         self._groups: dict[str, MetricGroup] = {}
         self._broken: set[str] = set()
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """The subgroup ``name``, or ``name.extra`` for a key-value pair; made on first use."""
-        scope = name if extra is None else f"{name}.{extra}"
-        return self._groups.setdefault(scope, MetricGroup(f"{self._name}.{scope}"))
+        added = (name,) if extra is None else (name, extra)
+        scope = ".".join(added)
+        return self._groups.setdefault(scope, MetricGroup(f"{self._name}.{scope}", (*self._scope, *added)))
 
     def counter(self, name: str) -> Counter:
         """Register a counter."""
@@ -167,15 +172,21 @@ class MetricGroup:
 
     def snapshot(self) -> Iterator[tuple[str, Any]]:
         """All metrics that have a value, with their full names."""
+        first = self._name.removesuffix(".".join(("", *self._scope)))
+        for scope, name, _, value in self.readings():
+            yield ".".join((first, *scope, name)), value
+
+    def readings(self) -> Iterator[tuple[tuple[str, ...], str, MetricKind, Any]]:
+        """Groups, name, kind and value of all metrics here and in subgroups that have a value now."""
         for name, metric in self._metrics.items():
             try:
                 value = metric.snapshot()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a gauge is the user's code
                 self._warn_once(name, error)
             else:
-                yield f"{self._name}.{name}", value
+                yield self._scope, name, metric.kind, value
         for group in self._groups.values():
-            yield from group.snapshot()
+            yield from group.readings()
 
     def _warn_once(self, name: str, error: BaseException) -> None:
         """A metric that cannot be read is no reason to end a job that works."""

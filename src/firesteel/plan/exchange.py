@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firesteel.common._override import override
 from firesteel.plan.shipped import Shipped
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class EdgeDistribution:
     """Base: every sender may reach every receiver."""
 
     @property
@@ -30,78 +31,81 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Auto(Distribution):
+class Auto(EdgeDistribution):
     """Nothing asked for: becomes `Forward` between equal parallelisms and `Rebalance` otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forward(Distribution):
+class Forward(EdgeDistribution):
     """Subtask i to subtask i."""
 
+    @override
     def targets(self, sender: int, senders: int, receivers: int) -> range:
         """The one receiver with the same index."""
         return range(sender, sender + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalance(Distribution):
+class Rebalance(EdgeDistribution):
     """Round robin over all receivers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale(Distribution):
+class Rescale(EdgeDistribution):
     """Round robin over the receivers of the sender's own group; no channels between groups."""
 
+    @override
     def targets(self, sender: int, senders: int, receivers: int) -> range:
         """The receivers of the sender's group."""
         if receivers >= senders:
             return range(sender * receivers // senders, (sender + 1) * receivers // senders)
-        # Receiver r takes the senders s with s * receivers // senders == r.
+        # Receiver r has the senders s with s * receivers // senders == r.
         target = sender * receivers // senders
         return range(target, target + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle(Distribution):
+class Shuffle(EdgeDistribution):
     """A random receiver for every record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Broadcast(Distribution):
+class Broadcast(EdgeDistribution):
     """Every record to every receiver."""
 
 
 @dataclass(frozen=True, slots=True)
-class Global(Distribution):
+class Global(EdgeDistribution):
     """Every record to the first receiver."""
 
+    @override
     def targets(self, sender: int, senders: int, receivers: int) -> range:
         """All of them: data goes to the first only, but watermarks and barriers must reach every receiver."""
         return range(receivers)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyGroups(Distribution):
+class KeyGroups(EdgeDistribution):
     """By the key group of the record's key, so that equal keys meet at one subtask."""
 
     selector: Shipped
 
     @property
+    @override
     def label(self) -> str:
-        """Flink calls it HASH."""
         return "HASH"
 
 
 @dataclass(frozen=True, slots=True)
-class Custom(Distribution):
+class Custom(EdgeDistribution):
     """By a user's ``partition(key, n)`` on the user's key."""
 
     partitioner: Shipped
     selector: Shipped
 
 
-def resolved(distribution: Distribution, senders: int, receivers: int) -> Distribution:
-    """What `Auto` becomes between so many senders and receivers; any other distribution stays itself."""
+def resolved(distribution: EdgeDistribution, senders: int, receivers: int) -> EdgeDistribution:
+    """What `Auto` becomes between n senders and m receivers; any other distribution stays itself."""
     if not isinstance(distribution, Auto):
         return distribution
     return Forward() if senders == receivers else Rebalance()

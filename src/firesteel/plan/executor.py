@@ -5,13 +5,18 @@ The job master knows this protocol and not Spark; Spark and the simulator implem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import MasterMessage, TaskId, TaskMessage
-from firesteel.plan.state_handles import Restore
+from firesteel.plan.results import ResultOutput
+from firesteel.plan.state_handles import TaskRestore
+
+#: Reaches this machine only.
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +28,28 @@ class ControlEndpoint:
     secret: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the job master listens for tasks of other processes.
+
+    ``host`` is the name or address by which the tasks reach it, ``bind`` the address at which it listens, None for that
+    of ``host``. Of the ``ports`` it uses the first that is free; 0 is any.
+    """
+
+    host: str = LOOPBACK
+    bind: str | None = None
+    ports: tuple[int, ...] = (0,)
+
+
+#: For tasks on this machine.
+ON_LOOPBACK = Listening()
+
+
 class Master(Protocol):
     """What an executor sees of the job master. All methods may be called from any thread."""
 
-    def endpoint(self, host: str = "127.0.0.1") -> ControlEndpoint:
-        """Address for tasks in other processes; opens the control server on first use.
-
-        ``host`` is the name or address of this machine by which the tasks reach it.
-        """
+    def endpoint(self, listening: Listening = ON_LOOPBACK) -> ControlEndpoint:
+        """Address for tasks in other processes; opens the control server on first use."""
         ...
 
     def connected(self, task: TaskId, send: Callable[[MasterMessage], None]) -> None:
@@ -41,20 +60,28 @@ class Master(Protocol):
         """A message of a task in this process."""
         ...
 
-    def collected(self, collect_id: str, blob: bytes) -> None:
-        """Records for ``execute_and_collect`` from a task in this process; blocks while nobody takes them."""
+    def open_collection(self, collect_id: str, subtask: int, start: int, origin: int) -> ResultOutput:
+        """A way for results of a task in this process to ``execute_and_collect``; blocks while nobody reads them."""
+        ...
+
+    def is_wanted(self) -> bool:
+        """Whether the attempt still is to run: who waits for something before starting it looks now and then."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One attempt of one job. ``checkpointing``: its tasks take part in checkpoints and end with the last one."""
+    """One attempt of one job. ``checkpointing``: its tasks have checkpoints and end with the last one.
+
+    ``heartbeat``: how often tasks in other processes give a sign of life, and how long they do without one.
+    """
 
     job_id: str
     attempt: int
     plan: JobPlan
     checkpointing: bool = False
-    restore: Restore | None = None
+    restore: TaskRestore | None = None
+    heartbeat: HeartbeatSettings | None = None
 
 
 class Attempt(Protocol):
@@ -69,8 +96,33 @@ class Attempt(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it now, without ceremony; returns at once, `join` tells when it is over."""
+        """End it now, without ceremony; `join` tells when it is over. Not called from the job master's own thread."""
         ...
+
+
+@runtime_checkable
+class ForcedAttempt(Protocol):
+    """A running attempt whose engine is a process that may stop answering."""
+
+    def ping(self) -> None:
+        """Return when the engine has answered; raises when it is gone. May wait for ever."""
+        ...
+
+    def kill_by_force(self, processes: Sequence[int]) -> None:
+        """End processes of the attempt: ``processes`` of this machine, and the engine's own if it does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStart:
+    """An engine that a job needs starts, which takes seconds, or is there now (``version``).
+
+    ``where`` says at which master, if it is not inside this program.
+    """
+
+    job_id: str
+    where: str = ""
+    version: str | None = None
 
 
 class Executor(Protocol):
@@ -79,3 +131,28 @@ class Executor(Protocol):
     def start(self, deployment: Deployment, master: Master) -> Attempt:
         """Start all tasks; raises `NotEnoughSlotsError` and other setup errors before anything runs."""
         ...
+
+
+@runtime_checkable
+class ForcedExecutor(Protocol):
+    """An executor whose `Executor.start` may wait for an engine that does not answer."""
+
+    def kill_by_force(self) -> None:
+        """End the engine's process if it does not answer."""
+        ...
+
+
+@runtime_checkable
+class SimulatedTime(Protocol):
+    """An executor whose jobs have a time of their own, in which nobody has to wait for anything."""
+
+    def pass_time(self, job_id: str, seconds: float) -> None:
+        """So much time passes at once, between two attempts of a job."""
+        ...
+
+
+@runtime_checkable
+class TrialExecutor(Protocol):
+    """An executor whose jobs are only tried: simulated, or shown. No other process looks for them by itself."""
+
+    is_trial: bool

@@ -2,16 +2,16 @@
 
 Vocabulary: an *operator* does one thing; a *vertex* is a chain (a tree) of operators that call each
 other directly; a *stage* is everything that runs in the same Spark stage; a *task* is one Spark task
-of a stage and hosts one subtask of each vertex placed on it.
+of a stage and hosts one subtask of each vertex assigned to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firesteel.common.typeinfo import TypeInformation
-from firesteel.plan.exchange import Distribution
+from firesteel.plan.exchange import EdgeDistribution
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
 
@@ -36,7 +36,7 @@ class OperatorPlan:
 
 @dataclass(frozen=True, slots=True)
 class VertexPlan:
-    """A chain of operators with its parallelism and its place in the line of stages.
+    """A chain of operators with its parallelism and its position in the line of stages.
 
     Subtask i of the vertex runs in task ``first_task + i`` of stage ``stage``. Operators come in
     an order in which each one follows its parent.
@@ -62,12 +62,14 @@ class EdgePlan:
     side_output: str | None
     target: int
     input_index: int
-    distribution: Distribution
+    distribution: EdgeDistribution
+    #: Whether the receiver finds out the key of every record by itself, and refuses what is none.
+    reads_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One Spark stage: so many tasks, hosting these vertices."""
+    """One Spark stage: n tasks, hosting these vertices."""
 
     index: int
     tasks: int
@@ -87,14 +89,22 @@ class JobPlan:
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     #: Classes of the program that tasks cannot import: state refers to them by name. See `checkpoint.state_pickle`.
     program_classes: bytes = field(default=b"", repr=False)
-    #: A state backend of the user's own that the program has set; wins over the options.
+    #: A custom state backend that the program has set; wins over the options.
     state_backend: Shipped | None = None
 
     @property
     def slots(self) -> int:
-        """How many task slots the job takes: all stages at once in STREAMING, the widest in BATCH."""
+        """How many task slots the job needs: all stages at once in STREAMING, the widest in BATCH."""
         tasks = [stage.tasks for stage in self.stages]
         return sum(tasks) if self.mode is RuntimeMode.STREAMING else max(tasks)
+
+    def for_stage(self, stage: int) -> JobPlan:
+        """The plan as tasks of one stage get it, without the operators of others.
+
+        Their user code stays at home: a big collection travels to its source only.
+        """
+        vertices = tuple(v if v.stage == stage else replace(v, operators=()) for v in self.vertices)
+        return replace(self, vertices=vertices)
 
     def edges_into(self, vertex: int) -> list[EdgePlan]:
         """The edges that end at ``vertex``, by id."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.common._metric_values import MetricValue
 from firesteel.plan.state_handles import CheckpointOrder, OperatorHandle
 
 
@@ -31,26 +32,36 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatistics:
-    """Counters of one operator's subtask since the task started."""
+    """Counters of one operator's subtask since the task started.
+
+    ``watermark`` is the last one that left it, or came in where nothing leaves; None before the first one, and while the
+    subtask is idle and holds nobody back.
+    """
 
     operator_id: str
     subtask: int
     records_in: int
     records_out: int
+    watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """Sent every so often and once more at the end: counters, accumulators and user metrics so far."""
+    """Sent every so often and once more at the end: counters, accumulators and user metrics so far.
+
+    ``back_pressure`` is the part of the time since the last report in which the task waited for those that receive its
+    records, from 0 to 1; None where that is not measured.
+    """
 
     operators: tuple[OperatorStatistics, ...]
     accumulators: Mapping[str, Any]
-    metrics: Mapping[str, Any]
+    metrics: tuple[MetricValue, ...] = ()
+    back_pressure: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkReport:
-    """How far a source subtask of an alignment group has come; the greatest watermark: it holds nobody back."""
+    """How far a source subtask of a watermark alignment group has come; the greatest watermark: it holds nobody back."""
 
     group: str
     operator_id: str
@@ -59,8 +70,41 @@ class WatermarkReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkCause:
+    """Why a watermark does not move: ``reason`` says it, for people; or else it is known behind another operator.
+
+    That is operator ``operator`` of the chain of ``vertex``, in ``subtask``.
+    """
+
+    reason: str
+    vertex: int = 0
+    operator: int = 0
+    subtask: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStalled:
+    """An operator's subtask that waits for event time has got records for ``seconds`` and no new watermark."""
+
+    operator: str
+    subtask: int
+    parallelism: int
+    seconds: float
+    watermark: int
+    cause: WatermarkCause
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkExplained:
+    """Answers `ExplainWatermark`."""
+
+    question: int
+    cause: WatermarkCause
+
+
+@dataclass(frozen=True, slots=True)
 class TextOutput:
-    """Complete lines that the task printed, in order. ``stream`` is "stdout" or "stderr"."""
+    """Lines that the task printed, in order; the last may be unfinished. ``stream`` is "stdout" or "stderr"."""
 
     text: str
     stream: str = "stdout"
@@ -89,7 +133,7 @@ class SnapshotAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDeclined:
-    """A vertex's subtask cannot take part in a checkpoint. ``reason`` is for people."""
+    """A vertex's subtask declines a checkpoint. ``reason`` is for people."""
 
     checkpoint_id: int
     vertex: int
@@ -103,6 +147,11 @@ class SubtaskEnded:
 
     vertex: int
     subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStays:
+    """Answers `StayForSavepoint`: the task will not end before it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +191,21 @@ class TaskCancelled:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """The task cannot go on. ``exception`` says why, packed and unpacked by `plan.task_failure`."""
+    """The task has failed. ``exception`` says why, packed and unpacked by `plan.task_failure`."""
 
     exception: bytes
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
-class CollectedRecords:
-    """Pickled list of records for ``execute_and_collect`` (on a connection of its own)."""
+class Alive:
+    """A sign of life, both ways, every `HeartbeatSettings.interval`.
 
-    blob: bytes
+    That of a task has a number, which the master gives back if it still counts on the task: see `Trust`. Of itself the
+    master sends one without a number when it has nothing else to say.
+    """
+
+    question: int = 0
 
 
 # From the job master to a task ----------------------------------------------------------------------
@@ -171,11 +224,30 @@ class StopSources:
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentUpdate:
-    """How far the slowest member of an alignment group has come; the others wait when too far ahead of it."""
+class StayForSavepoint:
+    """Do not end before `MayEnd`, even with everything processed; say `TaskStays`. In jobs without checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class MayEnd:
+    """The savepoint for which the task had to stay is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkAlignmentUpdate:
+    """How far the slowest member of a watermark alignment group has come; the others wait when too far ahead of it."""
 
     group: str
     watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainWatermark:
+    """Say why the watermark behind an operator does not move: ``operator`` of the chain of ``vertex``."""
+
+    question: int
+    vertex: int
+    operator: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +267,7 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAborted:
-    """A checkpoint is given up."""
+    """A checkpoint is aborted."""
 
     checkpoint_id: int
 
@@ -227,25 +299,32 @@ TaskMessage = (
     | SnapshotAcknowledged
     | SnapshotDeclined
     | SubtaskEnded
+    | TaskStays
     | ReaderRegistered
     | SplitRequested
     | ReaderEvent
     | TaskReport
     | WatermarkReport
+    | WatermarkStalled
+    | WatermarkExplained
     | TextOutput
     | LogOutput
     | TaskFinished
     | TaskCancelled
     | TaskFailed
-    | CollectedRecords
+    | Alive
 )
 MasterMessage = (
     CancelTask
     | StopSources
-    | AlignmentUpdate
+    | StayForSavepoint
+    | MayEnd
+    | WatermarkAlignmentUpdate
+    | ExplainWatermark
     | TriggerCheckpoint
     | CheckpointCompleted
     | CheckpointAborted
     | SplitsAssigned
     | EnumeratorEvent
+    | Alive
 )

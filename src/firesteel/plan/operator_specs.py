@@ -7,10 +7,12 @@ is lowered to them by the fluent API (`project` is a map, `split` a process func
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from firesteel.common._override import override
 from firesteel.common.typeinfo import TypeInformation
 from firesteel.contracts.state import MapStateDescriptor
+from firesteel.plan.on_error import OnError
 from firesteel.plan.shipped import Shipped
 
 
@@ -30,12 +32,22 @@ class OperatorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordFunctionSpec(OperatorSpec):
+    """Base of those that call a function once for each record; ``on_error`` None: what it raises fails the job."""
+
+    function: Shipped
+    on_error: OnError | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceSpec(OperatorSpec):
     """Reads a `contracts.source.Source`; ``bounded`` decides what AUTOMATIC mode becomes.
 
     ``max_subtasks`` is the source's own: 1 when it cannot be read in parallel, None for no limit.
     ``strategy`` is a `WatermarkStrategy`; None leaves timestamps and watermarks to the source.
     ``enumerated`` says that the job master has to host an enumerator, which assigns splits to the readers.
+    ``decodes`` says that it may meet messages which it cannot deserialize, ``on_error`` what becomes of them (None: they
+    fail the job).
     """
 
     function: Shipped
@@ -43,6 +55,8 @@ class SourceSpec(OperatorSpec):
     max_subtasks: int | None = None
     strategy: Shipped | None = None
     enumerated: bool = False
+    decodes: bool = False
+    on_error: OnError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +66,44 @@ class TimestampsSpec(OperatorSpec):
     strategy: Shipped
 
     @property
+    @override
     def user_code(self) -> Shipped | None:
         """The strategy, described by the user's code in it."""
         return self.strategy
 
 
 @dataclass(frozen=True, slots=True)
-class MapSpec(OperatorSpec):
+class MapSpec(RecordFunctionSpec):
     """``map(value)``: one output for each input."""
 
-    function: Shipped
-
 
 @dataclass(frozen=True, slots=True)
-class FilterSpec(OperatorSpec):
+class FilterSpec(RecordFunctionSpec):
     """``filter(value)``: keeps what is true."""
 
-    function: Shipped
-
 
 @dataclass(frozen=True, slots=True)
-class FlatMapSpec(OperatorSpec):
+class FlatMapSpec(RecordFunctionSpec):
     """``flat_map(value)``: any number of outputs."""
 
-    function: Shipped
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec(RecordFunctionSpec):
+    """``process_element(value, ctx)``, with side outputs; keyed when its node has a key selector."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSpec(OperatorSpec):
-    """``process_element(value, ctx)``, with side outputs; keyed when its node has a key selector."""
+class AsyncSpec(OperatorSpec):
+    """``await async_invoke(value)`` for up to ``capacity`` records at a time; no time-out when it is 0.
+
+    ``retry`` is an `AsyncRetryStrategy`; None makes every call once.
+    """
 
     function: Shipped
+    timeout_ms: int
+    capacity: int
+    ordered: bool
+    retry: Shipped | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,42 +130,36 @@ class WindowSpec(OperatorSpec):
     late_tag: str | None = None
 
     @property
+    @override
     def user_code(self) -> Shipped | None:
         """The window function, or what stands for it."""
         return self.aggregator if self.window_function is None else self.window_function
 
 
 @dataclass(frozen=True, slots=True)
-class CoMapSpec(OperatorSpec):
+class CoMapSpec(RecordFunctionSpec):
     """``map1`` and ``map2`` over two inputs."""
 
-    function: Shipped
-
 
 @dataclass(frozen=True, slots=True)
-class CoFlatMapSpec(OperatorSpec):
+class CoFlatMapSpec(RecordFunctionSpec):
     """``flat_map1`` and ``flat_map2`` over two inputs."""
 
-    function: Shipped
-
 
 @dataclass(frozen=True, slots=True)
-class CoProcessSpec(OperatorSpec):
+class CoProcessSpec(RecordFunctionSpec):
     """``process_element1`` and ``process_element2`` over two inputs."""
 
-    function: Shipped
-
 
 @dataclass(frozen=True, slots=True)
-class BroadcastProcessSpec(OperatorSpec):
+class BroadcastProcessSpec(RecordFunctionSpec):
     """``process_element`` over input 0, ``process_broadcast_element`` over input 1, which is broadcast."""
 
-    function: Shipped
     descriptors: tuple[MapStateDescriptor, ...]
 
     @property
+    @override
     def reads_first(self) -> int | None:
-        """The broadcast one."""
         return 1
 
 

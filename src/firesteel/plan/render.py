@@ -70,12 +70,12 @@ def _headline(plan: JobPlan) -> str:
 
 
 def _vertex_lines(plan: JobPlan, stage: StagePlan, vertex: VertexPlan) -> Iterator[str]:
-    yield f"  [{vertex.id}] {vertex.name}  x{vertex.parallelism}{_placement(stage, vertex)}"
+    yield f"  [{vertex.id}] {vertex.name}  x{vertex.parallelism}{_hosting_tasks(stage, vertex)}"
     for edge in plan.edges_from(vertex.id):
         yield f"      -> [{edge.target}] {_edge_label(plan, edge)}"
 
 
-def _placement(stage: StagePlan, vertex: VertexPlan) -> str:
+def _hosting_tasks(stage: StagePlan, vertex: VertexPlan) -> str:
     """Which tasks of the stage host the vertex, when it is not all of them."""
     if vertex.parallelism == stage.tasks:
         return ""

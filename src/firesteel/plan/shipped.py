@@ -8,12 +8,20 @@ from typing import Any
 
 import cloudpickle
 
+from firesteel.common._override import override
 from firesteel.common.errors import FunctionNotSerializableError, describe_function, short_repr
+from firesteel.plan.unpicklable import path_to_unpicklable
 
 _REMEDY = (
     "create what cannot be pickled (connections, locks, open files, sessions) in open() instead of "
     "capturing it, or move it into a module that the tasks can import"
 )
+_REMEDY_FOR_ATTRIBUTE = "create it in open(), which runs in every task, not where the function is made"
+_REMEDY_FOR_VARIABLE = (
+    "write a function class and create it in open(), which runs in every task, or move it into a module that the tasks "
+    "can import"
+)
+_REMEDY_FOR_DATA = "send plain data, and create such things in open() of the function that needs them"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,16 +36,13 @@ class Shipped:
     description: str
 
     @classmethod
-    def of(cls, thing: Any, used_by: str) -> Shipped:
+    def of(cls, thing: Any, used_by: str, description: str = "") -> Shipped:
         """Pickle ``thing`` for the operation ``used_by``, or say why it cannot travel."""
-        description = describe_function(thing)
+        description = description or describe_function(thing)
         try:
             blob = cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # whatever a user's __reduce__ raises
-            raise FunctionNotSerializableError(
-                f"{used_by} cannot ship {description} to its tasks: "
-                f"{type(error).__name__}: {short_repr(str(error))}; {_REMEDY}"
-            ) from error
+            raise _not_serializable(thing, used_by, description, error) from error
         return cls(blob, description)
 
     def load(self) -> Any:
@@ -50,5 +55,27 @@ class Shipped:
                 "with env.add_python_file(path), or install it where the tasks run"
             ) from error
 
+    @override
     def __repr__(self) -> str:
         return f"Shipped({self.description}, {len(self.blob)} bytes)"
+
+
+def _not_serializable(
+    thing: Any, used_by: str, description: str, error: Exception
+) -> FunctionNotSerializableError:
+    found = path_to_unpicklable(thing)
+    reason = f"{type(error).__name__}: {short_repr(str(error))}"
+    if found is None:
+        return FunctionNotSerializableError(
+            f"{used_by} cannot ship {description} to its tasks: {reason}; {_REMEDY}"
+        )
+    path, part = found
+    remedy = (
+        _REMEDY_FOR_ATTRIBUTE if hasattr(getattr(thing, "__self__", thing), "open") else _REMEDY_FOR_VARIABLE
+    )
+    if type(thing).__module__.startswith("firesteel."):
+        path, remedy = path.removeprefix("self."), _REMEDY_FOR_DATA
+    return FunctionNotSerializableError(
+        f"{used_by} cannot ship {description} to its tasks: {path} ({type(part).__name__}) cannot be pickled "
+        f"({reason}); {remedy}"
+    )

@@ -73,7 +73,7 @@ class OperatorRestore:
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
+class TaskRestore:
     """Where an attempt starts from: ``root`` is the directory that the files of the segments are relative to.
 
     ``changed_program``: the state may be of another version of the program, so what nobody asks for is refused.
@@ -89,7 +89,7 @@ class CheckpointKind(enum.Enum):
     """Who wants a checkpoint, and what happens after it."""
 
     CHECKPOINT = "checkpoint"
-    SAVEPOINT = "savepoint"  # self-contained, in a directory of the user's; the job goes on
+    SAVEPOINT = "savepoint"  # self-contained, in a directory of the user's; the job continues
     STOP = "stop"  # a savepoint after which the job ends; sources send nothing behind its barrier
     FINAL = "final"  # all input has been processed; what it completes is the job's end
     FINAL_SAVEPOINT = "final savepoint"  # the same, as a savepoint: stop with savepoint and drain
@@ -109,7 +109,7 @@ class CheckpointKind(enum.Enum):
 class CheckpointOrder:
     """What the master wants: files go below ``directory`` of ``root``; both empty: state travels inline.
 
-    ``completed`` is the newest complete checkpoint when this one began: whoever has not heard of it yet learns it
+    ``completed`` is the newest completed checkpoint when this one began: whoever has not heard of it yet learns it
     here, so that a delta never builds on something older, which may be gone.
     """
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from firesteel.common.errors import (
     FiresteelError,
-    InvalidKeyError,
     JobExecutionError,
     TypeMismatchError,
     UserCodeError,
     short_repr,
 )
+from firesteel.runtime.explanations import explained
 
 NO_RECORD = object()
 
@@ -37,23 +37,26 @@ class Blame:
         if isinstance(error, JobExecutionError):
             return error
         explained = UserCodeError(
-            _reason(error),
+            _reason(error, record),
             operator=self.operator,
             subtask=self.subtask,
             parallelism=self.parallelism,
             function=self.function,
             record="" if record is NO_RECORD else short_repr(record),
-            traceback_text=_user_traceback(error),
+            traceback_text=user_traceback(error),
         )
         explained.__cause__ = error
         return explained
 
 
-def failing_record(values: Sequence[Any], cursor: Iterator[Any] | None) -> Any:
-    """The last record that ``cursor`` took from ``values``: the one user code was working on."""
+def failing_record(values: Sequence[Any], cursor: Iterator[Any] | None, taken_out: int = 0) -> Any:
+    """The last record that ``cursor`` took from ``values``: the one user code was working on.
+
+    ``taken_out`` records at the end were taken away from the cursor before it came to them.
+    """
     if cursor is None:
         return NO_RECORD
-    taken = len(values) - cursor.__length_hint__()  # type: ignore[attr-defined]
+    taken = len(values) - taken_out - cursor.__length_hint__()  # type: ignore[attr-defined]
     return values[taken - 1] if 0 < taken <= len(values) else NO_RECORD
 
 
@@ -62,26 +65,7 @@ def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
     return NO_RECORD if error.index is None else values[error.index]
 
 
-def is_unhashable(error: BaseException) -> bool:
-    """Whether something was used as a key of a dictionary that cannot be one."""
-    return isinstance(error, TypeError) and "unhashable" in str(error)
-
-
-def explain_key(
-    error: Exception | SystemExit, record: Any, key_of: Callable[[Any], Any]
-) -> Exception | SystemExit:
-    """What an unhashable key means, in words; ``error`` itself when the key is not to blame."""
-    try:
-        hash(key_of(record))
-    except TypeError as found:
-        return InvalidKeyError(
-            f"a key must be hashable, and this record's is not ({found}); return a tuple instead of a list, or "
-            "the parts of the object that identify it"
-        )
-    return error
-
-
-def _reason(error: Exception | SystemExit) -> str:
+def _reason(error: Exception | SystemExit, record: Any) -> str:
     if isinstance(error, SystemExit):
         wish = (
             f"user code wanted the task's process to exit (SystemExit: {error.code}); return to go on with the "
@@ -90,10 +74,15 @@ def _reason(error: Exception | SystemExit) -> str:
         return "\n".join([wish, *getattr(error, "__notes__", ())])
     if isinstance(error, FiresteelError):
         return str(error)
-    return "".join(traceback.format_exception_only(error)).strip()
+    said = "".join(traceback.format_exception_only(error)).strip()
+    explanation = None if "Did you mean" in said else explained(error, record)
+    if explanation is None:
+        return said
+    first, *notes = said.splitlines()
+    return "\n".join([f"{first}; {explanation}", *notes])
 
 
-def _user_traceback(error: BaseException) -> str:
+def user_traceback(error: BaseException) -> str:
     """The traceback without the runtime's own frames before the user's code."""
     found: TracebackType | None = error.__traceback__
     while found is not None and _is_own(found):

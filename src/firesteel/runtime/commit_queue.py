@@ -76,7 +76,7 @@ class CommitQueue:
         if not due:
             return
         assert self._committer is not None
-        requests = [CommitRequest(entry.committable, entry.retries) for entry in due]
+        requests = [CommitRequest(entry.committable, entry.retries, _known(entry)) for entry in due]
         self._committer.commit(requests)
         again = [
             left
@@ -86,6 +86,10 @@ class CommitQueue:
         self._pending = again + [e for e in self._pending if e.checkpoint_id > self._complete]
         if again:
             self.retry_at = now + RETRY_SECONDS
+
+
+def _known(entry: Pending) -> int | None:
+    return None if entry.checkpoint_id == EVERYTHING else entry.checkpoint_id
 
 
 def _left_over(entry: Pending, request: CommitRequest) -> Pending | None:

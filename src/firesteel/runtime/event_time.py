@@ -13,16 +13,20 @@ assigners, with one in all. The rules:
 
 from __future__ import annotations
 
+import datetime
 import math
+import operator
+from array import array
 from collections.abc import Callable, Hashable
 from itertools import repeat
 from typing import Any
 
-from firesteel.common.time import MAX_WATERMARK, MIN_TIMESTAMP, to_millis
-from firesteel.common.watermark_strategy import WatermarkStrategy
+from firesteel.common._override import override
+from firesteel.common.errors import short_repr
+from firesteel.common.time import MAX_TIMESTAMP, MAX_WATERMARK, MIN_TIMESTAMP, to_millis
+from firesteel.common.watermark_strategy import IngestionTime, WatermarkStrategy
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
-from firesteel.runtime.record_timestamps import create_stamper
 from firesteel.runtime.split_time import GeneratedTime, SplitTime, split_factory
 
 #: The split of readers that have none: the whole reader.
@@ -133,6 +137,33 @@ class EventTime:
         claims = [state.claimable() for state in self._splits.values() if not state.idle]
         return max(min(claims), self._owner.current_watermark) if claims else MAX_WATERMARK
 
+    def explain(self, name: str, is_source: bool) -> str:
+        """Why the watermark does not move, for people; ``name`` is that of the operator and its subtask."""
+        active = {split: state for split, state in self._splits.items() if not state.idle}
+        if not active:
+            return f"{name} has said that it is idle"
+        lowest = min(state.watermark for state in active.values())
+        split, state = next(item for item in active.items() if item[1].watermark == lowest)
+        where = name if split is WHOLE else f"split {short_repr(split)} of {name}"
+        if self._own_signals and lowest == MIN_TIMESTAMP:
+            source = "the strategy of from_source()" if is_source else "its strategy"
+            return (
+                f"{where} makes no watermarks: let {source} make them, or call assign_timestamps_and_watermarks() behind it, "
+                "with WatermarkStrategy.for_monotonous_timestamps() or for_bounded_out_of_orderness(...)"
+            )
+        if not state.has_records:
+            whole = " (it has no split to read, or an empty one)" if is_source and split is WHOLE else ""
+            return f"{where} has had no record{whole} and holds all others back: {_IDLENESS}"
+        newest = state.newest()
+        if newest is None:
+            return f"{where} has records, but gives no later watermark: look at its generator, or at the source if that makes them"
+        if len(active) > 1 or split is not WHOLE:
+            return f"{where} has had no later record than {_moment(newest)} and holds all others back: {_IDLENESS}"
+        return (
+            f"{where} has had no later record than {_moment(newest)}: {_IDLENESS}; if it does have records, look at the timestamps that "
+            "its assigner gives, which must grow, in milliseconds"
+        )
+
     def _combine(self) -> None:
         """Pass on what has changed: idleness of the whole, and the minimum when it advances."""
         if self._ended:
@@ -236,7 +267,151 @@ class EventTime:
             self._combine()
 
 
+_IDLENESS = "WatermarkStrategy.with_idleness(...) lets the others go on without it"
+
+
+def _moment(timestamp: int) -> str:
+    """An event time for people; many a program counts from somewhere else than 1970.
+
+    >>> _moment(1_704_067_200_000), _moment(5), _moment(10**18)
+    ('2024-01-01 00:00:00 UTC (1704067200000)', '5', '1000000000000000000')
+    """
+    if not _YEAR_2000 <= timestamp < _YEAR_2100:
+        return str(timestamp)
+    moment = datetime.datetime.fromtimestamp(timestamp / 1000, datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({timestamp})"
+
+
+_YEAR_2000, _YEAR_2100 = 946_684_800_000, 4_102_444_800_000
+
+
 def _filled(stamps: list[int | None]) -> list[int]:
     if None in stamps:
         return [MIN_TIMESTAMP if stamp is None else stamp for stamp in stamps]
     return stamps  # type: ignore[return-value]
+
+
+# Timestamps of whole batches --------------------------------------------------------------------------
+# As the user's assigner reads them, as they were, or as the clock says.
+
+
+Stamper = Callable[[Operator, list[Any], Timestamps], Timestamps]
+
+
+def create_stamper(strategy: WatermarkStrategy, now: Callable[[], float]) -> Stamper:
+    """The function (operator, values, timestamps so far) -> timestamps for a strategy.
+
+    The operator's cursor shows which record the assigner was working on.
+    """
+    if isinstance(strategy.generator, IngestionTime):
+        return _IngestionStamper(now)
+    assign = strategy.timestamp_function()
+    return _kept if assign is None else _AssigningStamper(assign)
+
+
+def _kept(owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
+    if timestamps is None:
+        return None
+    stamps: list[Any] = timestamps
+    try:
+        array("q", stamps)
+        return timestamps
+    except (TypeError, OverflowError):  # some records may have none
+        return [None if stamp is None else _clamped(stamp, "the source") for stamp in stamps]
+
+
+class _AssigningStamper:
+    def __init__(self, assign: Callable[[Any, int], int]) -> None:
+        self._assign = assign
+
+    def __call__(self, owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
+        assign = self._assign
+        owner.cursor = cursor = iter(values)
+        if timestamps is None:
+            stamps = [assign(value, MIN_TIMESTAMP) for value in cursor]
+        else:
+            # The cursor comes last: zip asks its first iterable once more at the end.
+            stamps = [
+                assign(value, MIN_TIMESTAMP if old is None else old)
+                for old, value in zip(timestamps, cursor, strict=False)
+            ]
+        try:
+            checked: list[Any] = array("q", stamps).tolist()  # looks at all, at a few nanoseconds each
+            return checked
+        except (TypeError, OverflowError):
+            return _checked(owner, values, stamps)
+
+
+class _IngestionStamper:
+    """The machine's time; it does not go back when the machine's clock is set back."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._last = MIN_TIMESTAMP
+
+    def __call__(self, owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
+        self._last = max(self._last, to_millis(self._now()))
+        return [self._last] * len(values)
+
+
+def _checked(owner: Operator, values: list[Any], stamps: list[Any]) -> list[int | None]:
+    """The timestamps within 64 bits, one by one; what is no int is refused together with its record."""
+    found: list[int | None] = []
+    for stamp in stamps:
+        try:
+            found.append(_clamped(stamp, "the timestamp assigner"))
+        except TypeError:
+            owner.cursor = iter(values[len(found) + 1 :])
+            raise
+    return found
+
+
+def _clamped(stamp: Any, origin: str) -> int:
+    """Python's numbers are longer than those of watermarks on the wire."""
+    try:
+        return min(max(operator.index(stamp), MIN_TIMESTAMP), MAX_TIMESTAMP)
+    except TypeError:
+        raise TypeError(
+            f"a timestamp must be an int, milliseconds since 1970, got {short_repr(stamp)} from {origin}"
+        ) from None
+
+
+# assign_timestamps_and_watermarks ---------------------------------------------------------------------
+
+
+class TimestampsOperator(Operator):
+    """Event time restarts here: watermarks and idleness from before end here, except for the end of time."""
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self._strategy = strategy
+
+    @override
+    def open(self, context: OperatorContext) -> None:
+        self.output = context.output
+        self.time = EventTime(self, self._strategy, context)
+
+    @override
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Stamp a batch and let its watermarks go between its records."""
+        self.time.receive(values, timestamps)
+
+    @override
+    def on_watermark(self, timestamp: int) -> None:
+        """Swallow it, unless it says that the input has ended."""
+        if timestamp == MAX_WATERMARK:
+            self.time.finish()
+
+    @override
+    def on_status(self, active: bool) -> None:
+        """Swallow it: whether this stream is idle is decided here."""
+
+    @override
+    def next_deadline(self) -> float:
+        """When the next watermark or idleness is due."""
+        return self.time.next_deadline()
+
+    @override
+    def on_time(self, now: float) -> None:
+        """Emit the watermark that is due, then see who is idle."""
+        self.time.on_time(now)
+        self.time.check_idle(now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError, UnsupportedOperationError, describe_function
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.checkpointing import (
@@ -32,9 +33,11 @@ class _SnapshotContext(FunctionSnapshotContext):
     def __init__(self, order: CheckpointOrder) -> None:
         self._order = order
 
+    @override
     def get_checkpoint_id(self) -> int:
         return self._order.id
 
+    @override
     def get_checkpoint_timestamp(self) -> int:
         return self._order.timestamp
 
@@ -43,15 +46,19 @@ class _InitializationContext(FunctionInitializationContext):
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
 
+    @override
     def is_restored(self) -> bool:
         return self._context.restored_checkpoint_id is not None
 
+    @override
     def get_restored_checkpoint_id(self) -> int | None:
         return self._context.restored_checkpoint_id
 
+    @override
     def get_operator_state_store(self) -> OperatorStateStore:
         return self._context.operator_state
 
+    @override
     def get_keyed_state_store(self) -> KeyedStateStore:
         if self._context.keyed_state is None:
             raise UnsupportedOperationError(

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from firesteel.contracts.runtime_context import KeyedStateStore, RuntimeContext
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.blame import NO_RECORD
+from firesteel.runtime.pace import Pace
 from firesteel.runtime.services import TaskServices
 from firesteel.state.operator_state import OperatorStateBackend
 
@@ -60,6 +62,10 @@ class Output(Protocol):
         """Pass a watermark on."""
         ...
 
+    def is_settled(self) -> bool:
+        """Whether nobody behind the main output changes what is emitted, or nobody can."""
+        ...
+
     def status(self, active: bool) -> None:
         """Pass idleness on."""
         ...
@@ -71,7 +77,8 @@ class OperatorContext:
 
     ``operator_state`` are the states of the subtask, with what was restored in them; ``keyed_state`` those of its keys.
     ``restored_checkpoint_id`` is None at a first start. ``checkpointing`` says whether checkpoints will come: without
-    them, what waits for one is done at the end of the input.
+    them, what waits for one is done at the end of the input. ``protects`` says whether what user code emits has to be
+    made a value (`firesteel.common._values.private`); it is false with object reuse.
     """
 
     output: Output
@@ -83,16 +90,22 @@ class OperatorContext:
     keyed_state: KeyedStateStore | None = None
     restored_checkpoint_id: int | None = None
     checkpointing: bool = False
+    protects: bool = True
+    pace: Pace = field(default_factory=Pace)
 
 
 class Operator:
     """Base of all operators; a subclass overrides what it needs.
 
     ``cursor`` is the iterator over the batch at hand: when user code raises, what it has not consumed
-    tells which record was the culprit, at no cost per record.
+    tells which record was the culprit, at no cost per record. ``left`` is how many records at the end of the last batch
+    were not processed, because it took too long (see `firesteel.runtime.pace`): whoever gave the batch gives them again.
     """
 
     cursor: Iterator[Any] | None = None
+    left = 0
+    #: The record whose processing has raised, where that is not the one at the cursor.
+    culprit: Any = NO_RECORD
     current_watermark: int = -(2**63)
     output: Output
 
@@ -107,10 +120,26 @@ class Operator:
         """A batch of the second input."""
         raise NotImplementedError(f"{type(self).__name__} has no second input")
 
+    def leaves_alone(self) -> bool:
+        """Whether neither this operator nor anybody behind it keeps or changes what it gets; asked after `open`."""
+        return False
+
+    def awaits_event_time(self) -> bool:
+        """Whether something here happens only when the watermark advances: a window, a timer, the end of a join."""
+        return False
+
     def on_watermark(self, timestamp: int) -> None:
         """Event time advanced: do what is due, then pass the watermark on."""
         self.current_watermark = timestamp
         self.output.watermark(timestamp)
+
+    #: In BATCH, where input is sorted by key: whether `end_keys` has to be called behind every single key.
+    one_key_at_a_time = False
+    #: Whether nothing is to be kept of a key behind `end_keys`: its state is dropped then.
+    forgets_keys = False
+
+    def end_keys(self) -> None:
+        """In BATCH, where input is sorted by key: nothing follows for the keys so far. Do what is due at their end."""
 
     def on_status(self, active: bool) -> None:
         """Idleness of the input changed."""

@@ -7,44 +7,76 @@ calls the next links (and routers) directly, batch by batch. Within a chain noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from firesteel.common._values import private_all
 from firesteel.common.errors import JobExecutionError, StateError, TypeMismatchError
 from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.contracts.stream_operators import InputSelection
+from firesteel.plan.job_plan import OperatorPlan
 from firesteel.plan.messages import OperatorStatistics
-from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.blame import (
     NO_RECORD,
     RAISED_BY_USERS,
     Blame,
-    explain_key,
     failing_record,
-    is_unhashable,
     mismatched_record,
 )
+from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
-from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.runtime.pace import Pace
+from firesteel.runtime.runtime_context import TaskRuntimeContext
+from firesteel.state.keyed_backend import KeyedBackend
+from firesteel.state.operator_state import OperatorStateBackend
 
 Converter = Callable[[list[Any]], list[Any]]
+Emit = Callable[[list[Any], Timestamps], None]
+Process = Callable[[list[Any], Timestamps], None]
 
 
 class Branch:
     """One output of an operator: converts values to the declared type, hands them to all consumers."""
 
-    def __init__(self, converter: Converter | None, consumers: Sequence[Receiver]) -> None:
+    def __init__(
+        self,
+        converter: Converter | None,
+        consumers: Sequence[Receiver],
+        blame: Blame,
+        protects: bool = True,
+        gives_immutable: bool = False,
+    ) -> None:
         self._converter = converter
         self.consumers = list(consumers)
+        self._blame = blame
+        self._protects = protects
+        self._gives_immutable = gives_immutable
+        #: Hands on a batch. Where nothing is left to do but that, a single consumer is called directly.
+        self.emit: Emit = self._emit
+        if converter is None and len(self.consumers) == 1:
+            self.emit = self.consumers[0].receive
 
-    def emit(self, values: list[Any], timestamps: Timestamps) -> None:
-        """Hand on a batch. Consumers may keep the lists, so all but the last get copies."""
+    def is_settled(self) -> bool:
+        """Whether nobody changes what is emitted here, or nobody can."""
+        return self._gives_immutable or all(
+            isinstance(consumer, ChainLink) and consumer.operator.leaves_alone()
+            for consumer in self.consumers
+        )
+
+    def _emit(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Consumers may keep lists and change records, so all but the last get copies."""
         if self._converter is not None:
-            values = self._converter(values)
+            try:
+                values = self._converter(values)
+            except TypeMismatchError as error:
+                raise self._blame.error(error, mismatched_record(values, error)) from error
         consumers = self.consumers
         for consumer in consumers[:-1]:
-            consumer.receive(values.copy(), None if timestamps is None else timestamps.copy())
+            copied = private_all(values) if self._protects and not self._gives_immutable else values.copy()
+            consumer.receive(copied, None if timestamps is None else timestamps.copy())
         if consumers:
             consumers[-1].receive(values, timestamps)
 
@@ -57,26 +89,29 @@ class ChainOutput:
         self._sides = sides
         self.records_out = 0
         self.current_watermark = MIN_TIMESTAMP
-        self.blame: Blame
+        self.is_active = True
 
     def emit(self, values: list[Any], timestamps: Timestamps) -> None:
         """Hand on a batch of the main output."""
         if values:
             self.records_out += len(values)
-            self._emit(self._main, values, timestamps)
+            self._main.emit(values, timestamps)
 
     def emit_side(self, tag_id: str, values: list[Any], timestamps: Timestamps) -> None:
         """Hand on a batch of a side output; dropped when nobody asked for it."""
         branch = self._sides.get(tag_id)
         if branch is not None and values:
             self.records_out += len(values)
-            self._emit(branch, values, timestamps)
-
-    def _emit(self, branch: Branch, values: list[Any], timestamps: Timestamps) -> None:
-        try:
             branch.emit(values, timestamps)
-        except TypeMismatchError as error:
-            raise self.blame.error(error, mismatched_record(values, error)) from error
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether anything that leaves here arrives somewhere."""
+        return bool(self._all())
+
+    def is_settled(self) -> bool:
+        """Whether nobody behind the main branch changes what is emitted, or nobody can."""
+        return self._main.is_settled()
 
     def watermark(self, timestamp: int) -> None:
         """Pass a watermark to all consumers."""
@@ -86,6 +121,7 @@ class ChainOutput:
 
     def status(self, active: bool) -> None:
         """Pass idleness to all consumers."""
+        self.is_active = active
         for consumer in self._all():
             consumer.status(active)
 
@@ -114,54 +150,94 @@ class ChainLink:
         operator: Operator,
         output: ChainOutput,
         blame: Blame,
-        state: HashMapBackend,
-        key_selectors: Sequence[Shipped | None] = (),
+        state: KeyedBackend,
+        keys: Sequence[KeyReader | None] = (),
+        pace: Pace | None = None,
     ) -> None:
         self.operator = operator
         self.output = output
         self.records_in = 0
         self.current_watermark = MIN_TIMESTAMP
+        self._is_active = True
         self._id = operator_id
         self._blame = blame
         self._state = state
-        self._key_selectors = key_selectors
-        output.blame = blame
+        self.key_readers = keys  # of each input; None for one without keys
+        self._keys = [key for key in keys if key is not None]
+        self._pace = Pace() if pace is None else pace
         self._opened = False
 
     def open(self, context: OperatorContext) -> None:
-        """Open the operator."""
+        """Open what computes the keys, then the operator."""
         self._opened = True
+        for key in self._keys:
+            self._guarded(partial(key.open, context.runtime))
         self._guarded(lambda: self.operator.open(context))
 
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the first input."""
-        self.records_in += len(values)
+        """A batch of the first input, to its end."""
+        left = self._process(self.operator.process, values, timestamps)
+        if left:
+            self._process_rest(self.operator.process, values, timestamps, left)
+
+    def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input, to its end."""
+        left = self._process(self.operator.process_second, values, timestamps)
+        if left:
+            self._process_rest(self.operator.process_second, values, timestamps, left)
+
+    def _process_rest(self, process: Process, values: list[Any], timestamps: Timestamps, left: int) -> None:
+        while left:
+            values, timestamps = values[-left:], None if timestamps is None else timestamps[-left:]
+            self._pace.breathe()
+            left = self._process(process, values, timestamps)
+
+    def receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
+        """A batch of the first input, or a part of it: returns how many records are left at its end."""
+        return self._process(self.operator.process, values, timestamps)
+
+    def receive_some_second(self, values: list[Any], timestamps: Timestamps) -> int:
+        """The same for the second input."""
+        return self._process(self.operator.process_second, values, timestamps)
+
+    def _process(self, process: Process, values: list[Any], timestamps: Timestamps) -> int:
+        operator = self.operator
         try:
-            self.operator.process(values, timestamps)
-            self._state.records_passed(len(values))
+            process(values, timestamps)
+            left = operator.left
+            if left:
+                operator.left = 0
+            self.records_in += len(values) - left
+            self._state.records_passed(len(values) - left)
+            return left
         except JobExecutionError:  # explained further down the chain
             raise
         except RAISED_BY_USERS as error:
-            raise self._failure(error, values, 0) from error
+            raise self._failure(error, values) from error
 
-    def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the second input."""
-        self.records_in += len(values)
-        try:
-            self.operator.process_second(values, timestamps)
-            self._state.records_passed(len(values))
-        except JobExecutionError:
-            raise
-        except RAISED_BY_USERS as error:
-            raise self._failure(error, values, 1) from error
-
-    def _failure(self, error: Exception | SystemExit, values: list[Any], index: int) -> JobExecutionError:
-        """The error to end the job with, for a batch of input ``index``."""
-        record = failing_record(values, self.operator.cursor)
-        selector = self._key_selectors[index] if index < len(self._key_selectors) else None
-        if selector is not None and record is not NO_RECORD and is_unhashable(error):
-            error = explain_key(error, record, UserFunction(selector).method("get_key"))
+    def _failure(self, error: Exception | SystemExit, values: list[Any]) -> JobExecutionError:
+        """The error to end the job with, for a batch of input."""
+        cursor, record = self.operator.cursor, self.operator.culprit
+        if record is NO_RECORD:
+            record = failing_record(values, cursor, self._pace.taken_out_of(cursor))
         return self._blame.error(error, record)
+
+    def keys_of(self, index: int, values: list[Any]) -> list[Any]:
+        """The keys of a batch of input ``index`` that is to be sorted before it is processed."""
+        reader = self.key_readers[index]
+        assert reader is not None
+        key_of = reader.key_of
+        self.operator.cursor = cursor = iter(values)
+        try:
+            return [key_of(value) for value in cursor]
+        except RAISED_BY_USERS as error:
+            raise self._failure(error, values) from error
+
+    def end_keys(self) -> None:
+        """Nothing follows for the keys so far."""
+        self._guarded(self.operator.end_keys)
+        if self.operator.forgets_keys:
+            self._state.forget_keys()
 
     def watermark(self, timestamp: int) -> None:
         """Event time advanced."""
@@ -170,6 +246,7 @@ class ChainLink:
 
     def status(self, active: bool) -> None:
         """The input became idle or active again."""
+        self._is_active = active
         self._guarded(lambda: self.operator.on_status(active))
 
     @property
@@ -236,11 +313,24 @@ class ChainLink:
         """Close the operator, once, and only when it was opened."""
         if self._opened:
             self._opened = False
-            self._guarded(self.operator.close)
+            with ExitStack() as last:
+                for key in self._keys:
+                    last.callback(self._guarded, key.close)
+                self._guarded(self.operator.close)
 
     def statistics(self) -> OperatorStatistics:
         """The counters so far."""
-        return OperatorStatistics(self._id, self._blame.subtask, self.records_in, self.output.records_out)
+        return OperatorStatistics(
+            self._id, self._blame.subtask, self.records_in, self.output.records_out, self._shown_watermark()
+        )
+
+    def _shown_watermark(self) -> int | None:
+        output = self.output
+        if output.has_consumers:
+            watermark, active = output.current_watermark, output.is_active
+        else:
+            watermark, active = self.current_watermark, self._is_active
+        return watermark if active and watermark > MIN_TIMESTAMP else None
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
@@ -248,4 +338,20 @@ class ChainLink:
         except (JobExecutionError, StateError):  # both say what is wrong, and where
             raise
         except RAISED_BY_USERS as error:
-            raise self._blame.error(error, NO_RECORD) from error
+            raise self._blame.error(error, self.operator.culprit) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSubtask:
+    """One operator of a chain: what was planned, and what there is of it in one subtask."""
+
+    plan: OperatorPlan
+    link: ChainLink
+    context: TaskRuntimeContext
+    keyed_state: KeyedBackend
+    operator_state: OperatorStateBackend
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it has keys, and so may have keyed state."""
+        return any(self.plan.key_selectors)

@@ -14,7 +14,7 @@ from firesteel.common.errors import IncompatibleStateError
 from firesteel.plan.job_plan import VertexPlan
 from firesteel.plan.key_groups import groups_of_subtask, key_group_of
 from firesteel.plan.state_handles import OperatorRestore, Segment
-from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
 #: The blocks of a segment, in order and checked.
@@ -25,7 +25,7 @@ def restore_operator(
     found: OperatorRestore,
     plan: VertexPlan,
     subtask: int,
-    keyed: HashMapBackend,
+    keyed: KeyedBackend,
     lists: OperatorStateBackend,
     read: SegmentReader,
 ) -> None:
@@ -39,7 +39,7 @@ def restore_operator(
 
 
 def _restore_keyed(
-    found: OperatorRestore, plan: VertexPlan, subtask: int, keyed: HashMapBackend, read: SegmentReader
+    found: OperatorRestore, plan: VertexPlan, subtask: int, keyed: KeyedBackend, read: SegmentReader
 ) -> None:
     if not any(old.keyed for old in found.subtasks):
         return

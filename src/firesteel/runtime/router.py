@@ -9,25 +9,33 @@ came before them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import JobExecutionError, ProgramError, short_repr
-from firesteel.plan.exchange import Broadcast, Custom, Distribution, Global, KeyGroups, Shuffle
-from firesteel.plan.job_plan import EdgePlan, JobPlan
-from firesteel.plan.key_groups import KeyPlacement, stable_hash
+from firesteel.common.options import RECORD_MAX_SIZE
+from firesteel.common.typeinfo import TypeInformation, flat_type
+from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.plan.exchange import Broadcast, Custom, EdgeDistribution, Global, KeyGroups, Shuffle
+from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
+from firesteel.plan.key_groups import KeyAssignment
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.blame import RAISED_BY_USERS, Blame, explain_key, failing_record, is_unhashable
+from firesteel.runtime.blame import NO_RECORD, RAISED_BY_USERS, Blame, failing_record
 from firesteel.runtime.elements import END_OF_INPUT, Barrier, Element, StreamStatus, Watermark
+from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.operator import Timestamps
-from firesteel.runtime.outbox import Outbox
+from firesteel.runtime.runtime_context import without_state
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.user_function import UserFunction
 from firesteel.runtime.wire_format import HEADER, encode, encode_chunk_body
 
 _FIRST_CHUNK = 64
 _CHUNK_BYTES = 512 * 1024
+#: Arrow and Java count the bytes of a row in 31 bits, and keep some for themselves.
+_MOST_BYTES = 2_000_000_000
 
-KeyOf = Callable[[Any], Any]
 Scatter = Callable[[Iterator[Any]], list[int]]
 
 
@@ -35,9 +43,10 @@ class ChannelWriter:
     """The channels of one edge from one subtask: buffers records and writes payloads to the outbox."""
 
     def __init__(
-        self, plan: JobPlan, edge: EdgePlan, sender: int, outbox: Outbox, chunk_records: int, blame: Blame
+        self, plan: JobPlan, edge: EdgePlan, sender: int, outbox: Outbox, settings: TaskSettings, blame: Blame
     ) -> None:
         source, target = plan.vertices[edge.source], plan.vertices[edge.target]
+        self._flat = flat_type(_type_of(edge, source))
         self.targets = edge.distribution.targets(sender, source.parallelism, target.parallelism)
         self._edge = edge.id
         self._sender = sender
@@ -48,9 +57,10 @@ class ChannelWriter:
         tasks = plan.stages[source.stage + 1].tasks
         self._rows = {t: (target.first_task + t) % tasks for t in self.targets}
         self._sequence = dict.fromkeys(self.targets, 0)
-        self._max_records = chunk_records
+        self._max_records = settings.chunk_records
+        self._max_bytes = min(settings.record_max_size, _MOST_BYTES)
         # The size of records is unknown before the first chunk; start small.
-        self._limit = min(_FIRST_CHUNK, chunk_records)
+        self._limit = min(_FIRST_CHUNK, settings.chunk_records)
         self.values: dict[int, list[Any]] = {t: [] for t in self.targets}
         self.timestamps: dict[int, list[int | None]] = {t: [] for t in self.targets}
         self.has_time = False
@@ -62,10 +72,11 @@ class ChannelWriter:
             self.has_time = timestamps is not None
 
     def write_full(self) -> None:
-        """Write the buffers that have reached the size of a chunk."""
+        """Write the buffers that have reached the size of a chunk; the last thing that is done with a batch."""
         for target, values in self.values.items():
             if len(values) >= self._limit:
                 self._write_buffer(target, values)
+        self._outbox.relieve()
 
     def flush(self) -> None:
         """Write every buffer that is not empty."""
@@ -78,9 +89,10 @@ class ChannelWriter:
         limit = self._limit  # the one at the start: encoding changes it
         for start in range(0, len(values), limit):
             piece = slice(start, start + limit)
-            kind, body = self._encode(values[piece], None if timestamps is None else timestamps[piece])
-            for target in self.targets:
-                self._write(target, kind, body)
+            for kind, body in self._encode(values[piece], None if timestamps is None else timestamps[piece]):
+                for target in self.targets:
+                    self._write(target, kind, body)
+        self._outbox.relieve()
 
     def signal(self, element: Element) -> None:
         """A signal to every receiver, behind all records so far."""
@@ -94,23 +106,43 @@ class ChannelWriter:
         stamps = self.timestamps[target] if self.has_time else None
         limit = self._limit
         if len(values) <= 2 * limit:
-            self._write(target, *self._encode(values, stamps))
+            self._write_chunk(target, values, stamps)
         else:
             for start in range(0, len(values), limit):
                 piece = slice(start, start + limit)
-                self._write(target, *self._encode(values[piece], None if stamps is None else stamps[piece]))
+                self._write_chunk(target, values[piece], None if stamps is None else stamps[piece])
         # Emptied in place: routing loops hold on to the bound append of these very lists.
         values.clear()
         self.timestamps[target].clear()
 
-    def _encode(self, values: list[Any], timestamps: Timestamps) -> tuple[int, bytes]:
+    def _write_chunk(self, target: int, values: list[Any], timestamps: Timestamps) -> None:
+        for kind, body in self._encode(values, timestamps):
+            self._write(target, kind, body)
+
+    def _encode(self, values: list[Any], timestamps: Timestamps) -> list[tuple[int, bytes]]:
+        """The chunk; several when it would be too large for one row."""
         try:
-            kind, body = encode_chunk_body(values, timestamps)
+            kind, body = encode_chunk_body(values, timestamps, flat=self._flat)
         except Exception as error:
             raise self._unsendable(values) from error
-        per_record = max(1, len(body) // len(values))
-        self._limit = max(1, min(self._max_records, _CHUNK_BYTES // per_record))
-        return kind, body
+        size, count = len(body), len(values)
+        self._limit = max(1, min(self._max_records, _CHUNK_BYTES // max(1, size // count)))
+        if size <= self._max_bytes:
+            return [(kind, body)]
+        if count == 1:
+            raise self._too_large(values[0], size)
+        del body  # it is large, and its halves are about to be made
+        middle = count // 2
+        first, second = (None, None) if timestamps is None else (timestamps[:middle], timestamps[middle:])
+        return self._encode(values[:middle], first) + self._encode(values[middle:], second)
+
+    def _too_large(self, value: Any, size: int) -> JobExecutionError:
+        reason = ProgramError(
+            f"a record of {size} bytes, pickled, cannot be sent to another task: a row of Spark takes at most "
+            f"{self._max_bytes}; cut it into pieces, put it into a file and send its name, or raise {RECORD_MAX_SIZE.key} "
+            f"(at most {_MOST_BYTES}, and Spark's JVMs need several times as much memory)"
+        )
+        return self._blame.error(reason, value)
 
     def _unsendable(self, values: list[Any]) -> JobExecutionError:
         """Which record cannot be pickled, and why."""
@@ -133,11 +165,24 @@ class ChannelWriter:
         )
 
 
+def _type_of(edge: EdgePlan, source: VertexPlan) -> TypeInformation | None:
+    """The declared type of an edge's records."""
+    operator = source.operators[edge.source_operator]
+    tag = edge.side_output
+    return operator.output_type if tag is None else operator.side_types.get(tag)
+
+
 class Router:
     """Receiver at the end of a chain for one edge; subclasses differ in `receive` only."""
 
     def __init__(self, channels: ChannelWriter) -> None:
         self.channels = channels
+
+    def open(self, runtime: RuntimeContext) -> None:
+        """Open the user's code that says where records go, when there is any."""
+
+    def close(self) -> None:
+        """Close it; called once, also after a failure."""
 
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Sort a batch into the buffers."""
@@ -163,6 +208,7 @@ class Router:
 class SingleRouter(Router):
     """All records to one receiver: forward, global, and anything with just one receiver."""
 
+    @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Append the batch to the one buffer."""
         channels = self.channels
@@ -174,27 +220,55 @@ class SingleRouter(Router):
         channels.write_full()
 
 
-class SingleKeyedRouter(SingleRouter):
-    """All records to the one receiver that owns all keys.
+class _UserRouter(Router):
+    """A router that runs user code, to open and to close; what it raises is explained."""
 
-    Where a key belongs does not matter as long as there is one receiver, but it will when the job goes on with
-    more of them: a key without a stable hash is refused at once. The first key of each batch is looked at; all keys
-    of a stream come from one selector and are of one kind, and a hash per record would cost more than the rest.
-    """
-
-    def __init__(self, channels: ChannelWriter, key_of: KeyOf, blame: Blame) -> None:
+    def __init__(
+        self, channels: ChannelWriter, parts: Sequence[KeyReader | UserFunction], blame: Blame
+    ) -> None:
         super().__init__(channels)
-        self._key_of = key_of
+        self._parts = parts
         self._blame = blame
 
-    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
-        """Look at the first key, then append the batch to the one buffer."""
+    @override
+    def open(self, runtime: RuntimeContext) -> None:
         try:
-            key = self._key_of(values[0])
-            hash(key)  # as every look-up does
-            stable_hash(key)
+            for part in self._parts:
+                part.open(without_state(runtime))
         except RAISED_BY_USERS as error:
-            raise _key_failure(error, values[0], self._key_of, self._blame) from error
+            raise self._blame.error(error) from error
+
+    @override
+    def close(self) -> None:
+        """Close those that were opened, whatever goes wrong with the others."""
+        try:
+            with ExitStack() as last:
+                for part in self._parts:
+                    last.callback(part.close)
+        except RAISED_BY_USERS as error:
+            raise self._blame.error(error) from error
+
+
+class SingleKeyedRouter(SingleRouter, _UserRouter):
+    """All records to the one receiver that owns all keys, which does not look at them itself.
+
+    Where a key belongs does not matter as long as there is one receiver, but a key is a key or is none with any
+    number of them.
+    """
+
+    def __init__(self, channels: ChannelWriter, reader: KeyReader, blame: Blame) -> None:
+        _UserRouter.__init__(self, channels, (reader,), blame)
+        self._key_of = reader.key_of
+
+    @override
+    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+        """Look at the keys, then append the batch to the one buffer."""
+        key_of, cursor = self._key_of, iter(values)
+        try:
+            for value in cursor:
+                key_of(value)
+        except RAISED_BY_USERS as error:
+            raise self._blame.error(error, failing_record(values, cursor)) from error
         super().receive(values, timestamps)
 
 
@@ -205,6 +279,7 @@ class RoundRobinRouter(Router):
         super().__init__(channels)
         self._turn = first % len(channels.targets)
 
+    @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Deal the batch out by slices."""
         channels = self.channels
@@ -222,19 +297,26 @@ class RoundRobinRouter(Router):
 class BroadcastRouter(Router):
     """Every record to every receiver."""
 
+    @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Write the batch once, address it to all."""
         self.channels.write_to_all(values, timestamps)
 
 
-class ScatterRouter(Router):
+class ScatterRouter(_UserRouter):
     """Each record to the receiver that a function of the batch chooses: random or custom."""
 
-    def __init__(self, channels: ChannelWriter, scatter: Scatter, blame: Blame) -> None:
-        super().__init__(channels)
+    def __init__(
+        self,
+        channels: ChannelWriter,
+        scatter: Scatter,
+        blame: Blame,
+        parts: Sequence[KeyReader | UserFunction] = (),
+    ) -> None:
+        super().__init__(channels, parts, blame)
         self._scatter = scatter
-        self._blame = blame
 
+    @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Append each record to its receiver's buffer."""
         self.channels.prepare(timestamps)
@@ -249,43 +331,74 @@ class ScatterRouter(Router):
         self.channels.write_full()
 
 
-class KeyedRouter(Router):
+class KeyedRouter(_UserRouter):
     """Each record to the receiver that owns its key.
 
-    The hottest loop of a keyed job: one look-up takes a key straight to the ``append`` of its receiver's
-    buffer, which is a third faster than looking up the receiver first.
+    The hottest loop of a keyed job: one look-up takes what the selector returned straight to the ``append`` of the
+    buffer for its receiver, which is a third faster than looking up the receiver first. The rule for keys is applied
+    to what is seen for the first time only; that equal keys are one key makes it true for all. What cannot be looked
+    up - a list, say - has the rule applied to every record from then on.
     """
 
-    def __init__(self, channels: ChannelWriter, key_of: KeyOf, placement: KeyPlacement, blame: Blame) -> None:
-        super().__init__(channels)
-        self._key_of = key_of
+    def __init__(
+        self, channels: ChannelWriter, reader: KeyReader, placement: KeyAssignment, blame: Blame
+    ) -> None:
+        super().__init__(channels, (reader,), blame)
+        self._reader = reader
+        self._key_of = reader.selected
         self._placement = placement
         self._appends = _AppendByKey(placement, channels.values)
-        self._blame = blame
 
+    @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Append each record to its receiver's buffer."""
         self.channels.prepare(timestamps)
-        key_of, cursor = self._key_of, iter(values)
+        cursor = iter(values)
         try:
-            if timestamps is None:
-                append_of = self._appends
-                for value in cursor:
-                    append_of[key_of(value)](value)
-            else:
-                placement = self._placement
-                targets = [placement[key_of(value)] for value in cursor]
-                _append_all(self.channels.values, targets, values)
-                _append_all(self.channels.timestamps, targets, timestamps)
+            self._route(cursor, values, timestamps)
         except RAISED_BY_USERS as error:
-            raise _key_failure(error, failing_record(values, cursor), self._key_of, self._blame) from error
+            record = failing_record(values, cursor)
+            if not self._is_unhashable(error, record):
+                raise self._blame.error(error, record) from error
+            self._apply_rule_always()
+            # Nothing became of this record; with timestamps, of none of the batch.
+            left = values if timestamps is not None else [record, *cursor]
+            self.receive(left, timestamps)
+            return
         self.channels.write_full()
+
+    def _route(self, cursor: Iterator[Any], values: list[Any], timestamps: Timestamps) -> None:
+        key_of = self._key_of
+        if timestamps is None:
+            append_of = self._appends
+            for value in cursor:
+                append_of[key_of(value)](value)
+        else:
+            placement = self._placement
+            targets = [placement[key_of(value)] for value in cursor]
+            _append_all(self.channels.values, targets, values)
+            _append_all(self.channels.timestamps, targets, timestamps)
+
+    def _is_unhashable(self, error: BaseException, record: Any) -> bool:
+        """Whether the record's key has no hash, and that was seen for the first time."""
+        if not isinstance(error, TypeError) or record is NO_RECORD or self._key_of is self._reader.key_of:
+            return False
+        try:
+            hash(self._key_of(record))
+        except TypeError:
+            return True
+        return False
+
+    def _apply_rule_always(self) -> None:
+        self._key_of = self._reader.key_of
+        self._placement = self._placement.of_formed()
+        self._appends = _AppendByKey(self._placement, self.channels.values)
 
 
 class _AppendByKey(dict[Any, Callable[[Any], None]]):
     """Key -> the ``append`` of the buffer it goes to; forgets its keys when the placement does."""
 
-    def __init__(self, placement: KeyPlacement, buffers: Mapping[int, list[Any]]) -> None:
+    def __init__(self, placement: KeyAssignment, buffers: Mapping[int, list[Any]]) -> None:
         super().__init__()
         self._placement = placement
         self._appends = {target: buffer.append for target, buffer in buffers.items()}
@@ -293,16 +406,8 @@ class _AppendByKey(dict[Any, Callable[[Any], None]]):
     def __missing__(self, key: Any) -> Callable[[Any], None]:
         if len(self) >= self._placement.limit:
             self.clear()
-        append = self[key] = self._appends[self._placement.place(key)]
+        append = self[key] = self._appends[self._placement.assign(key)]
         return append
-
-
-def _key_failure(
-    error: Exception | SystemExit, record: Any, key_of: KeyOf, blame: Blame
-) -> JobExecutionError:
-    if is_unhashable(error):
-        error = explain_key(error, record, key_of)
-    return blame.error(error, record)
 
 
 def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: list[Any]) -> None:
@@ -312,34 +417,37 @@ def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: lis
 
 
 def create_router(
-    plan: JobPlan, edge: EdgePlan, sender: int, outbox: Outbox, chunk_records: int, rng: random.Random
+    plan: JobPlan, edge: EdgePlan, sender: int, outbox: Outbox, settings: TaskSettings, rng: random.Random
 ) -> Router:
     """The router for one edge of one subtask."""
     distribution = edge.distribution
     blame = _blame(distribution, plan, edge, sender)
-    channels = ChannelWriter(plan, edge, sender, outbox, chunk_records, blame)
+    channels = ChannelWriter(plan, edge, sender, outbox, settings, blame)
     if isinstance(distribution, Broadcast):
         return BroadcastRouter(channels)
     target = plan.vertices[edge.target]
     if isinstance(distribution, KeyGroups) and target.parallelism == 1:
-        return SingleKeyedRouter(channels, UserFunction(distribution.selector).method("get_key"), blame)
+        if edge.reads_keys:
+            return SingleRouter(channels)
+        return SingleKeyedRouter(channels, KeyReader(distribution.selector), blame)
+    if isinstance(distribution, Custom):
+        function, reader = UserFunction(distribution.partitioner), KeyReader(distribution.selector)
+        scatter = _by_partitioner(function, reader, target.parallelism)
+        return ScatterRouter(channels, scatter, blame, (function, reader))
     if isinstance(distribution, Global) or len(channels.targets) == 1:
         return SingleRouter(channels)
     match distribution:
         case KeyGroups(selector):
-            key_of = UserFunction(selector).method("get_key")
-            return KeyedRouter(
-                channels, key_of, KeyPlacement(target.max_parallelism, target.parallelism), blame
-            )
-        case Custom():
-            return ScatterRouter(channels, _by_partitioner(distribution, target.parallelism), blame)
+            reader = KeyReader(selector)
+            placement = KeyAssignment(target.max_parallelism, target.parallelism, reader.form())
+            return KeyedRouter(channels, reader, placement, blame)
         case Shuffle():
             return ScatterRouter(channels, _at_random(rng, target.parallelism), blame)
     # Senders start at different receivers, so that few records do not all land on the first.
     return RoundRobinRouter(channels, first=sender)
 
 
-def _blame(distribution: Distribution, plan: JobPlan, edge: EdgePlan, sender: int) -> Blame:
+def _blame(distribution: EdgeDistribution, plan: JobPlan, edge: EdgePlan, sender: int) -> Blame:
     user_code = distribution.selector if isinstance(distribution, KeyGroups | Custom) else None
     source = plan.vertices[edge.source]
     name = f"{source.operators[edge.source_operator].name}, routing to {plan.vertices[edge.target].name}"
@@ -350,17 +458,70 @@ def _at_random(rng: random.Random, receivers: int) -> Scatter:
     return lambda values: rng.choices(range(receivers), k=values.__length_hint__())  # type: ignore[attr-defined]
 
 
-def _by_partitioner(distribution: Custom, receivers: int) -> Scatter:
-    partition = UserFunction(distribution.partitioner).method("partition")
-    key_of = UserFunction(distribution.selector).method("get_key")
+def _by_partitioner(partitioner: UserFunction, selector: KeyReader, receivers: int) -> Scatter:
+    partition, key_of = partitioner.method("partition"), selector.selected
 
     def target_of(value: Any) -> int:
         target = partition(key_of(value), receivers)
         if isinstance(target, int) and 0 <= target < receivers:
             return target
         raise ProgramError(
-            f"{distribution.partitioner.description} returned partition {short_repr(target)}; "
+            f"{partitioner.description} returned partition {short_repr(target)}; "
             f"expected an int from 0 to {receivers - 1}"
         )
 
     return lambda values: [target_of(value) for value in values]
+
+
+# What leaves the task ---------------------------------------------------------------------------------
+# Spark hands a row to a Python task only when it has seen the next row for the same task. So the last payload before a
+# pause is followed by an empty *flush* row; under load the next payload does that job.
+
+
+FLUSH = b""
+
+_MANY_ROWS = 32
+_MANY_BYTES = 512 << 10
+_FULL_ROWS = 64
+_FULL_BYTES = 4 << 20
+
+
+class Outbox:
+    """Rows of (task of the next stage, payload).
+
+    It does not grow without bounds: when there is enough in it, `relieve` pauses the work of the task until the rows
+    have been taken.
+    """
+
+    def __init__(self, pause: Callable[[], None] | None = None) -> None:
+        self._pause = pause
+        self._rows: list[tuple[int, bytes]] = []
+        self._bytes = 0
+        self._stuck: set[int] = set()
+
+    def add(self, row: int, payload: bytes) -> None:
+        """Append a payload for task ``row`` of the next stage."""
+        self._rows.append((row, payload))
+        self._bytes += len(payload)
+
+    def relieve(self) -> None:
+        """Let rows leave when there are many; called where nothing of the task is half done."""
+        if (len(self._rows) >= _FULL_ROWS or self._bytes >= _FULL_BYTES) and self._pause is not None:
+            self._pause()
+
+    @property
+    def has_much(self) -> bool:
+        """Whether there is enough in it for a batch of its own."""
+        return len(self._rows) >= _MANY_ROWS or self._bytes >= _MANY_BYTES
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, flush: bool) -> list[tuple[int, bytes]]:
+        """All rows so far; with ``flush`` also what pushes the last one of each receiver through."""
+        rows, self._rows, self._bytes = self._rows, [], 0
+        self._stuck.update(row for row, _ in rows)
+        if flush and self._stuck:
+            rows += [(row, FLUSH) for row in sorted(self._stuck)]
+            self._stuck.clear()
+        return rows

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from firesteel.checkpoint.local_copies import LocalCopies
     from firesteel.checkpoint.storage import Storage
+    from firesteel.plan.results import ResultOutput
+    from firesteel.runtime.call_loop import CallLoop
+    from firesteel.runtime.pace import Pace
 
 
 class TaskServices(Protocol):
@@ -16,21 +19,30 @@ class TaskServices(Protocol):
     job_id: str
     attempt: int
     random: random.Random
+    pace: Pace
 
     def now(self) -> float:
-        """Time in seconds since the epoch; the simulator's own clock in tests."""
+        """Time in seconds since the epoch, which never goes back; the simulator's own clock in tests."""
         ...
 
     def wake(self) -> None:
         """Look at the sources again soon. May be called from any thread."""
         ...
 
+    def call_loop(self) -> CallLoop:
+        """The event loop of the task; the same one for all its operators."""
+        ...
+
     def write_text(self, text: str, to_stderr: bool = False) -> None:
         """Show complete lines to whoever started the job."""
         ...
 
-    def collect(self, collect_id: str, blob: bytes) -> None:
-        """Hand a pickled list of records to the driver; may block while the driver is busy."""
+    def open_collection(self, collect_id: str, subtask: int, start: int, origin: int) -> ResultOutput:
+        """The way for results to the driver, the first with the offset ``start``; may block while the driver is busy.
+
+        Results before it were confirmed in attempt ``origin``. Whoever drives the task closes the way, when the task
+        has done everything.
+        """
         ...
 
     def storage(self, root: str) -> Storage:

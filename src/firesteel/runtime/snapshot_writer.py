@@ -12,7 +12,7 @@ the keyed state of a checkpoint, not of a savepoint, is written to this machine'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -20,13 +20,12 @@ from typing import Protocol
 from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, read_segment
 from firesteel.checkpoint.local_copies import LocalCopies, SegmentCopy
 from firesteel.checkpoint.storage import Output, Storage, join_uri, shown
-from firesteel.common.configuration import Configuration
 from firesteel.common.errors import CheckpointError, CorruptStateError
-from firesteel.common.options import CHECKPOINTING_MEMORY_LIMIT, CHECKPOINTING_SNAPSHOT_COMPRESSION
+from firesteel.common.options import CHECKPOINTING_MEMORY_LIMIT
 from firesteel.plan.messages import SnapshotAcknowledged, SnapshotDeclined
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment
 from firesteel.runtime.restore import SegmentReader
-from firesteel.runtime.subtask_snapshot import OperatorPart, Piece, SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import OperatorSection, Piece, SubtaskSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,6 @@ class SnapshotForm:
 
     compress: bool = False
     inline_limit: int = CHECKPOINTING_MEMORY_LIMIT.default
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> SnapshotForm:
-        """What the options of a plan say."""
-        configuration = Configuration.from_dict(dict(options))
-        return cls(
-            configuration.get(CHECKPOINTING_SNAPSHOT_COMPRESSION),
-            configuration.get(CHECKPOINTING_MEMORY_LIMIT),
-        )
 
 
 #: Not compressed, with the usual limit.
@@ -70,7 +60,7 @@ class StorageServices(Protocol):
 
 
 class SnapshotFile:
-    """The file of one subtask's part of one checkpoint; made with its first piece, none when there is no state."""
+    """The file of one subtask's snapshot for one checkpoint; made with its first piece, none when there is no state."""
 
     def __init__(
         self, snapshot: SubtaskSnapshot, services: StorageServices, form: SnapshotForm = AS_IT_IS
@@ -112,7 +102,7 @@ class SnapshotFile:
         if self._output is not None:
             self._output.close()
         snapshot = self._snapshot
-        handles = tuple(self._handle(index, part) for index, part in enumerate(snapshot.parts))
+        handles = tuple(self._handle(index, section) for index, section in enumerate(snapshot.sections))
         snapshot.handles = handles
         if self._local is not None:
             order, keyed = snapshot.order, (segment for handle in handles for segment in handle.keyed)
@@ -170,11 +160,15 @@ class SnapshotFile:
                 f"raise {CHECKPOINTING_MEMORY_LIMIT.key}"
             )
 
-    def _handle(self, index: int, part: OperatorPart) -> OperatorHandle:
+    def _handle(self, index: int, section: OperatorSection) -> OperatorHandle:
         keyed = self._segments.get((index, True))
-        chain = part.base if keyed is None else (*part.base, keyed)
+        chain = section.base if keyed is None else (*section.base, keyed)
         return OperatorHandle(
-            part.operator_id, self._snapshot.subtask, chain, self._segments.get((index, False)), part.states
+            section.operator_id,
+            self._snapshot.subtask,
+            chain,
+            self._segments.get((index, False)),
+            section.states,
         )
 
 

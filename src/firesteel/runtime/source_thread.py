@@ -18,12 +18,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from firesteel.common._override import override
+from firesteel.common._values import ATOMIC, private
 from firesteel.common.errors import describe_function
 from firesteel.common.watermark_strategy import Watermark
-from firesteel.contracts.source import Polled, SourceContext, SourceFunction, SourceReader
+from firesteel.contracts.source import Polled, SourceFunction, SourceReader, SourceReaderContext
 from firesteel.runtime.checkpoint_lock import CheckpointLock
 
-_CAPACITY = 8192
+_FIRST_CAPACITY = 64  # records that may wait
+# So many batches may wait. Not more: all of them are sent before a barrier, when the function takes part in checkpoints.
+_POLLS_AHEAD = 8
 _JOIN_SECONDS = 1.0
 _ERROR_SECONDS = 0.1
 
@@ -57,6 +61,7 @@ class _CollectingContext(SourceFunction.SourceContext):
     def __init__(self, wake: Any) -> None:
         self.items: deque[Any] = deque()
         self.room = threading.Event()
+        self.capacity = _FIRST_CAPACITY  # follows what the task takes at once
         self.lock = CheckpointLock()
         self.unlimited = False  # nobody waits for room while the task waits for the lock
         self.consumer_waits = False
@@ -64,21 +69,27 @@ class _CollectingContext(SourceFunction.SourceContext):
         self.cancelled = False
         self._wake = wake
 
+    @override
     def collect(self, value: Any) -> None:
-        self.put(value)
+        self.put(value if type(value) in ATOMIC else private(value))
 
+    @override
     def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
-        self.put(_Stamped(value, timestamp))
+        self.put(_Stamped(private(value), timestamp))
 
+    @override
     def emit_watermark(self, watermark: int | Watermark) -> None:
         self.put(_Signal(watermark.timestamp if isinstance(watermark, Watermark) else watermark))
 
+    @override
     def mark_as_temporarily_idle(self) -> None:
         self.put(_Signal(None))
 
+    @override
     def is_running(self) -> bool:
         return self.running
 
+    @override
     def get_checkpoint_lock(self) -> CheckpointLock:
         return self.lock
 
@@ -89,13 +100,13 @@ class _CollectingContext(SourceFunction.SourceContext):
         if self.consumer_waits:
             self.consumer_waits = False
             self._wake()
-        if len(self.items) >= _CAPACITY:
+        if len(self.items) >= self.capacity:
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
         # Cleared before the second look: a poll between the two sets it again, so no wake-up is lost.
         self.room.clear()
-        if len(self.items) >= _CAPACITY and not self.cancelled and not self.unlimited:
+        if len(self.items) >= self.capacity and not self.cancelled and not self.unlimited:
             self.room.wait()
         if self.cancelled:
             raise _SourceCancelled
@@ -104,7 +115,9 @@ class _CollectingContext(SourceFunction.SourceContext):
 class SourceFunctionReader(SourceReader):
     """Polls a `SourceFunction` that runs in a thread of its own."""
 
-    def __init__(self, function: SourceFunction, context: SourceContext) -> None:
+    gives_away = True  # what is collected was made a value at once
+
+    def __init__(self, function: SourceFunction, context: SourceReaderContext) -> None:
         self._function = function
         self._wake = context.wake
         self._collected = _CollectingContext(context.wake)
@@ -113,8 +126,8 @@ class SourceFunctionReader(SourceReader):
         self._holds_lock = False
         self._thread = threading.Thread(target=self._run, name="source-function", daemon=True)
 
+    @override
     def open(self) -> None:
-        """Start ``run``."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -128,8 +141,10 @@ class SourceFunctionReader(SourceReader):
             self._over = True
             self._wake()
 
+    @override
     def poll(self, limit: int) -> Polled:
         """What has been collected since, up to the next signal."""
+        self._collected.capacity = _POLLS_AHEAD * limit
         over = self._over  # before taking: what was collected before the end must not be missed
         polled = self._take(limit)
         if polled.values or polled.watermark is not None or polled.idle:
@@ -190,11 +205,13 @@ class SourceFunctionReader(SourceReader):
             self._holds_lock = False
             self._collected.lock.give_back()
 
+    @override
     def stop(self) -> None:
         """Ask ``run`` to return; what it collects until then still counts."""
         self._collected.running = False
         self._function.cancel()
 
+    @override
     def close(self) -> None:
         """Make ``run`` return, by force when it goes on collecting."""
         self._collected.running = False

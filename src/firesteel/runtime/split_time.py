@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.common.watermark_strategy import (
     BoundedOutOfOrderness,
@@ -51,6 +52,10 @@ class SplitTime:
         """The watermark that a tick would give now."""
         return self.watermark
 
+    def newest(self) -> int | None:
+        """The latest timestamp of its records, None when it is not known."""
+        return None
+
     def advance(self, timestamp: int) -> None:
         """Claim ``timestamp``; never goes back."""
         if timestamp > self.watermark:
@@ -65,21 +70,28 @@ class BoundedTime(SplitTime):
         self._kind = kind
         self._latest = _NOTHING
 
+    @override
     def see(self, stamps: list[int | None]) -> bool:
-        """Remember the latest timestamp."""
         latest = _latest(stamps)
         if latest <= self._latest:
             return False
         self._latest = latest
         return True
 
+    @override
     def tick(self, now_ms: int) -> None:
         """Claim what the latest timestamp allows."""
         self.advance(self._kind.watermark(self._latest))
 
+    @override
     def claimable(self) -> int:
         """The watermark that a tick would give now."""
         return max(self.watermark, self._kind.watermark(self._latest))
+
+    @override
+    def newest(self) -> int | None:
+        """The latest timestamp of its records."""
+        return self._latest
 
 
 class IngestionSplitTime(SplitTime):
@@ -87,6 +99,7 @@ class IngestionSplitTime(SplitTime):
 
     always_ticks = True
 
+    @override
     def tick(self, now_ms: int) -> None:
         """Everything before this millisecond has arrived."""
         self.advance(now_ms - 1)
@@ -106,21 +119,22 @@ class GeneratedTime(SplitTime, WatermarkOutput):
         self._on_periodic_emit = generator.on_periodic_emit
         self.signals: list[int | bool] = []
 
+    @override
     def tick(self, now_ms: int) -> None:
-        """Ask the generator."""
         self._on_periodic_emit(self)
 
+    @override
     def emit_watermark(self, watermark: Watermark) -> None:
         """Keep the watermark; a bare number is taken, too."""
         timestamp = watermark if isinstance(watermark, int) else watermark.timestamp
         self.signals.append(min(max(timestamp, MIN_TIMESTAMP), MAX_TIMESTAMP))
 
+    @override
     def mark_idle(self) -> None:
-        """Keep the sign."""
         self.signals.append(False)
 
+    @override
     def mark_active(self) -> None:
-        """Keep the sign."""
         self.signals.append(True)
 
     def apply(self, signal: int | bool) -> None:

@@ -4,60 +4,72 @@ It has no threads, sockets or clock of its own. A shell drives it - Spark's or t
 
     task.open()
     while not task.finished:
-        task.receive(payload)        for every row that arrives
+        task.receive(payload)        for every row that arrives, while task.may_receive
         task.poll()                  when there is nothing to receive: let sources produce
+        task.go_on()                 while task.unread: the rest of the payload, slice by slice
         task.take(idle=...)          rows to send on; idle = nothing more to do right now
         task.take_messages()         for the job master
-        task.work_on_snapshots()     a slice of what checkpoints need; then take_snapshots() to write it
+        task.work_on_snapshots()     a slice of what checkpoints need, to be written by the shell
     task.close()
 
-A task hosts one subtask of every vertex of its stage that is wide enough to reach it, and relays payloads
-of edges that only pass through the stage.
+Each of these calls may end with ``task.paused``: so much was made that it has to leave before the call goes on. Then
+there is nothing to do but ``take`` and ``go_on``.
+
+A task hosts one subtask of every vertex of its stage that is wide enough to reach it. A payload goes to the gate of the
+subtask it is for; those of edges that only pass through the stage are relayed, unopened.
 """
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import math
 import pickle
+import time
+from collections.abc import Callable
 from typing import Any
 
+from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
+
 from firesteel.checkpoint.state_pickle import load_program_classes
+from firesteel.common._metric_values import MetricValue
 from firesteel.common.errors import DataLossError
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import (
-    AlignmentUpdate,
     CheckpointAborted,
     CheckpointCompleted,
     EnumeratorEvent,
+    ExplainWatermark,
     MasterMessage,
+    MayEnd,
     SnapshotDeclined,
     SplitsAssigned,
+    StayForSavepoint,
     StopSources,
     SubtaskEnded,
     TaskId,
     TaskMessage,
     TaskReport,
+    TaskStays,
     TriggerCheckpoint,
+    WatermarkAlignmentUpdate,
+    WatermarkExplained,
     WatermarkReport,
 )
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.plan.state_handles import CheckpointOrder, Restore
-from firesteel.runtime.elements import Barrier, Chunk, EndOfInput, StreamStatus, Watermark
+from firesteel.plan.state_handles import CheckpointOrder, TaskRestore
 from firesteel.runtime.operators.source import SourceOperator
-from firesteel.runtime.outbox import Outbox
-from firesteel.runtime.router import create_router
+from firesteel.runtime.router import Outbox, create_router
 from firesteel.runtime.services import TaskServices
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.snapshot_writer import segment_reader
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
-from firesteel.runtime.vertex import InputChannel, VertexSubtask
-from firesteel.runtime.wire_format import Header, decode, read_header
+from firesteel.runtime.vertex import VertexSubtask
+from firesteel.runtime.watermark_stalls import explain, watches_of
+from firesteel.runtime.wire_format import Header, read_header
 
-CHUNK_RECORDS = "firesteel.chunk.records"
-SOURCE_BATCH = "firesteel.source.batch"
-
-_HELD_AT_ONCE = 16
 _ENTRIES_AT_ONCE = 2048
+_LOOK_SECONDS = 0.001
 
 
 class StageTask:
@@ -69,6 +81,8 @@ class StageTask:
         load_program_classes(plan.program_classes)
         self._plan = plan
         self._checkpointing = checkpointing and plan.mode is RuntimeMode.STREAMING
+        #: Whether the task does not end by itself when everything is processed: a checkpoint may be to come.
+        self.stays = self._checkpointing
         self._released = False  # the job is over: a last checkpoint is complete
         self._ended_said: set[int] = set()
         self._snapshots: list[SubtaskSnapshot] = []
@@ -76,20 +90,29 @@ class StageTask:
         self._stage = plan.stages[task.stage]
         self._task = task
         self._services = services
-        self._outbox = Outbox()
-        self._chunk_records = int(plan.options.get(CHUNK_RECORDS, 1024))
-        self._source_batch = int(plan.options.get(SOURCE_BATCH, 1024))
+        self._pauses = Pauses()
+        self._pace = services.pace
+        self._pace.pause = self._pauses.pause
+        self._pace.wait = self._pauses.wait
+        self._outbox = Outbox(self._pauses.pause)
+        self._polled = False
+        self._settings = TaskSettings.of(plan)
         self._vertices = [
             self._create(plan.vertices[v]) for v in self._stage.vertices if self._hosts(plan.vertices[v])
         ]
         self._sources = [vertex for vertex in self._vertices if vertex.source is not None]
-        self._holding = [vertex for vertex in self._vertices if vertex.held is not None]
-        self._selecting = [vertex for vertex in self._vertices if vertex.selected is not None]
+        self._gates = [vertex.gate for vertex in self._vertices if vertex.gate.channels]
+        streaming = plan.mode is RuntimeMode.STREAMING
+        self._watches = [
+            watch
+            for vertex in (self._vertices if streaming else [])
+            for watch in watches_of(vertex, self._settings.stall_warning_seconds)
+        ]
         self._input_over = False
         self._channels = {
-            (channel.edge.id, channel.sender): channel
+            (channel.edge.id, channel.sender, vertex.subtask): (vertex.gate, channel)
             for vertex in self._vertices
-            for channel in vertex.channels
+            for channel in vertex.gate.channels
         }
         # A vertex without buffer timeout sends only full chunks, whatever its neighbours do.
         self._flushing = [vertex for vertex in self._vertices if vertex.plan.buffer_timeout_ms >= 0]
@@ -110,7 +133,7 @@ class StageTask:
         """
         if self._released:
             return True
-        return not self._checkpointing and all(vertex.finished for vertex in self._vertices)
+        return not self.stays and all(vertex.finished for vertex in self._vertices)
 
     @property
     def has_sources(self) -> bool:
@@ -119,7 +142,7 @@ class StageTask:
 
     # Life cycle ---------------------------------------------------------------------------------------
 
-    def open(self, restore: Restore | None = None) -> None:
+    def open(self, restore: TaskRestore | None = None) -> None:
         """Open all operators, with the state of an earlier run when there is one."""
         self._flushed_at = self._services.now()
         for vertex in self._vertices:
@@ -134,63 +157,91 @@ class StageTask:
 
     def close(self) -> list[Exception]:
         """Close all operators; returns what went wrong in that."""
+        self._pauses.abandon()
+        self._pace.close()
         return [error for vertex in self._vertices for error in vertex.close()]
 
     def input_ended(self) -> None:
         """The shell has delivered everything there was; anything still missing is lost."""
         self._input_over = True
-        if self.reads_held or self._reads_waiting or self._released:
-            return  # looked at again when all that was held has been read; after a stop nothing announces an end
-        open_channels = [c for c in self._channels.values() if not c.ended]
-        if open_channels:
-            first = open_channels[0]
+        self._check_ends()
+
+    def _check_ends(self) -> None:
+        if not self.may_receive or self._released:
+            return  # looked at again when all that waited has been read; after a stop nothing announces an end
+        missing = [(gate, channel) for gate, channel in self._channels.values() if not channel.ended]
+        if missing:
+            gate, channel = missing[0]
             raise DataLossError(
-                f"the input of {first.vertex.plan.name!r} stopped before its end was announced on "
-                f"{len(open_channels)} of {len(self._channels)} channels, first on edge {first.edge.id} from "
-                f"subtask {first.sender + 1}: an upstream task ended early"
+                f"the input of {gate.vertex.name!r} stopped before its end was announced on "
+                f"{len(missing)} of {len(self._channels)} channels, first on edge {channel.edge.id} from "
+                f"subtask {channel.sender + 1}: an upstream task ended early"
             )
 
     # Input --------------------------------------------------------------------------------------------
 
+    @property
+    def paused(self) -> bool:
+        """Whether a call waits for the rows made so far to leave."""
+        return self._pauses.paused
+
+    @property
+    def waits(self) -> bool:
+        """Whether the call that has paused waits for something else as well, and cannot go on before that is there."""
+        return self._pauses.waits
+
+    @property
+    def unread(self) -> bool:
+        """Whether records of the last payload are still to be processed, before the next one is received."""
+        return any(gate.has_rest for gate in self._gates)
+
+    @property
+    def may_receive(self) -> bool:
+        """Whether the task can take another payload: nothing that came before is still to be read.
+
+        The back pressure of a task. What has been taken in and waits - for barriers, for another input - is read by
+        `poll`, and as long as that has something to read, the shell leaves new payloads where they are.
+        """
+        return not any(gate.may_read for gate in self._gates)
+
+    def go_on(self) -> None:
+        """Resume the call that has paused, or read the next slice of what is unread."""
+        self._pace.step()
+        if self._pauses.paused:
+            self._pauses.resume()
+        elif self.unread:
+            self._pauses.run(self._read_rest)
+
     def receive(self, payload: bytes | memoryview) -> None:
         """Process one payload; an empty one is a flush row and means nothing here."""
-        if not payload:
-            return
+        if payload:
+            assert self.may_receive, "what came before has not been read to its end"
+            self._pace.step()
+            self._pauses.run(self._receive, payload)
+
+    def _receive(self, payload: bytes | memoryview) -> None:
         header = read_header(payload)
-        channel = self._channels.get((header.edge, header.sender))
-        if channel is None or channel.vertex.subtask != header.target:
+        at = self._channels.get((header.edge, header.sender, header.target))
+        if at is None:
             self._relay(header, payload)
-        elif channel.held is not None:
-            channel.held.add(payload)
-        elif channel.vertex.selected is not None:
-            channel.vertex.selected.add(channel.edge.input_index, payload)
-            self._read_selected(channel.vertex)
-        elif channel.vertex.waiting.is_due:
-            channel.vertex.waiting.queue_up(payload)
         else:
-            self._process_or_hold(channel, header, payload)
+            gate, channel = at
+            gate.receive(channel, header, payload)
 
-    def _process_or_hold(self, channel: InputChannel, header: Header, payload: bytes | memoryview) -> None:
-        if channel.valve_index in channel.vertex.alignment.blocked:
-            channel.vertex.waiting.hold(payload)
-        else:
-            self._process(channel, header, payload)
+    def _read_rest(self) -> None:
+        next(gate for gate in self._gates if gate.has_rest).read_next()
+        if self._input_over:
+            self._check_ends()
 
-    def _process(self, channel: InputChannel, header: Header, payload: bytes | memoryview) -> None:
-        channel.check(header)
-        match decode(header.kind, payload):
-            case Chunk(values, timestamps):
-                channel.receive(values, timestamps)
-            case Watermark(timestamp):
-                channel.vertex.watermark(channel, timestamp)
-            case StreamStatus(active):
-                channel.vertex.status(channel, active)
-            case Barrier(order):
-                self._barrier(channel, order)
-            case EndOfInput():
-                channel.vertex.end(channel)
-            case other:
-                raise NotImplementedError(f"{type(other).__name__} elements are not part of this version")
+    def _read_waiting(self) -> bool:
+        """Read some of what waited; whether there was any. Only one gate is in the middle of a chunk at a time."""
+        did_something = False
+        for gate in self._gates:
+            if not self.unread:
+                did_something |= gate.read()
+        if self._input_over:
+            self._check_ends()
+        return did_something
 
     def _relay(self, header: Header, payload: bytes | memoryview) -> None:
         target = self._plan.vertices[self._plan.edges[header.edge].target]
@@ -206,8 +257,14 @@ class StageTask:
 
         False when there was nothing to do.
         """
+        self._pace.step()
+        self._polled = True  # what pauses has done something
+        self._pauses.run(self._poll)
+        return self._polled
+
+    def _poll(self) -> None:
         now = self._services.now()
-        did_something = self._read_held() | self._read_waiting()
+        did_something = self._read_waiting()
         for vertex in self._vertices:
             if not vertex.finished and vertex.next_deadline() <= now:
                 vertex.on_time(now)
@@ -215,61 +272,16 @@ class StageTask:
         for vertex in self._sources:
             source = vertex.source
             if source is not None and source.ready(now):
-                did_something |= vertex.poll(self._source_batch)
-        return did_something
+                did_something |= self._poll_source(vertex, source)
+        self._polled = did_something
 
-    @property
-    def reads_held(self) -> bool:
-        """Whether payloads that were held back are being read by `poll`."""
-        return any(vertex.held is not None and vertex.held.is_open for vertex in self._holding) or any(
-            vertex.selected is not None and vertex.selected.may_read for vertex in self._selecting
-        )
-
-    def _read_held(self) -> bool:
-        if not self.reads_held:
-            return False
-        for vertex in self._selecting:
-            self._read_selected(vertex)
-        for vertex in self._holding:
-            if vertex.held is not None and vertex.held.is_open:
-                for payload in vertex.held.take(_HELD_AT_ONCE):
-                    header = read_header(payload)
-                    self._process(self._channels[header.edge, header.sender], header, payload)
-                if vertex.held.empty:
-                    vertex.stop_holding()
-        self._holding = [vertex for vertex in self._holding if vertex.held is not None]
-        if self._input_over:
-            self.input_ended()
-        return True
-
-    def _read_selected(self, vertex: VertexSubtask) -> None:
-        """Read from the input that the operator has chosen."""
-        assert vertex.selected is not None
-        for _ in range(_HELD_AT_ONCE):
-            payload = vertex.selected.take()
-            if payload is None:
-                break
-            header = read_header(payload)
-            self._process(self._channels[header.edge, header.sender], header, payload)
-
-    @property
-    def _reads_waiting(self) -> bool:
-        return any(vertex.waiting.is_due for vertex in self._vertices)
-
-    def _read_waiting(self) -> bool:
-        """Read payloads that waited for an alignment to end."""
-        did_something = False
-        for vertex in self._vertices:
-            for _ in range(_HELD_AT_ONCE):
-                if not vertex.waiting.is_due:
-                    break
-                payload = vertex.waiting.take()
-                header = read_header(payload)
-                self._process_or_hold(self._channels[header.edge, header.sender], header, payload)
-                did_something = True
-        if did_something and self._input_over:
-            self.input_ended()
-        return did_something
+    def _poll_source(self, vertex: VertexSubtask, source: SourceOperator) -> bool:
+        slices, now, output = vertex.source_slices, self._pace.now, vertex.head.output
+        began, before = now(), output.records_out
+        produced = vertex.head.poll(slices.next_size(self._settings.source_batch))
+        slices.took(output.records_out - before, now() - began)
+        vertex.finished = source.ended
+        return produced
 
     # Checkpoints --------------------------------------------------------------------------------------
 
@@ -278,15 +290,11 @@ class StageTask:
         for vertex in self._sources:
             self._snapshots.append(vertex.trigger(order))
 
-    def _barrier(self, channel: InputChannel, order: CheckpointOrder) -> None:
-        vertex = channel.vertex
-        snapshot = vertex.barrier(channel, order)
-        if snapshot is not None:
-            self._snapshots.append(snapshot)
-        for given_up in vertex.alignment.given_up:
-            reason = f"checkpoint {order.id} began before all barriers of {given_up} had come"
-            self._messages.append(SnapshotDeclined(given_up, vertex.plan.id, vertex.subtask, reason))
-        vertex.alignment.given_up.clear()
+    def _on_barriers(self, outcome: SubtaskSnapshot | SnapshotDeclined) -> None:
+        if isinstance(outcome, SubtaskSnapshot):
+            self._snapshots.append(outcome)
+        else:
+            self._messages.append(outcome)
 
     def _checkpoint_complete(self, checkpoint_id: int, final: bool) -> None:
         """A checkpoint is durable; a final one ends the task."""
@@ -295,7 +303,7 @@ class StageTask:
         self._released |= final
 
     def _checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+        """A checkpoint was aborted."""
         self._snapshots = [pending for pending in self._snapshots if pending.order.id != checkpoint_id]
         for vertex in self._vertices:
             vertex.checkpoint_aborted(checkpoint_id)
@@ -324,10 +332,13 @@ class StageTask:
         """What the job master has to know by now."""
         messages, self._messages = self._messages, []
         messages += self._watermark_reports()
+        for watch in self._watches:
+            if (stalled := watch.look(self._services.now)) is not None:
+                messages.append(stalled)
         for vertex in self._sources:
             if vertex.source is not None:
                 messages += vertex.source.take_messages()
-        if self._checkpointing and not self._released:
+        if self.stays and not self._released:
             for vertex in self._vertices:
                 if vertex.finished and vertex.plan.id not in self._ended_said:
                     self._ended_said.add(vertex.plan.id)
@@ -336,11 +347,24 @@ class StageTask:
 
     def obey(self, message: MasterMessage) -> None:
         """Do what the job master wants. Cancelling is the shell's business."""
+        self._pace.step()
+        self._pauses.run(self._obey, message)
+
+    def _obey(self, message: MasterMessage) -> None:
         match message:
             case StopSources():
                 self.stop_sources()
-            case AlignmentUpdate():
+            case StayForSavepoint():
+                self.stays = True
+                self._messages.append(TaskStays())
+            case MayEnd():
+                self.stays = False
+            case WatermarkAlignmentUpdate():
                 self._align(message)
+            case ExplainWatermark(question, vertex_id, operator):
+                for vertex in self._vertices:
+                    if vertex.plan.id == vertex_id:
+                        self._messages.append(WatermarkExplained(question, explain(vertex, operator)))
             case TriggerCheckpoint(order):
                 self._trigger(order)
             case CheckpointCompleted(checkpoint_id, final):
@@ -363,10 +387,10 @@ class StageTask:
             and vertex.subtask == subtask
         ]
 
-    def _align(self, update: AlignmentUpdate) -> None:
+    def _align(self, update: WatermarkAlignmentUpdate) -> None:
         """A group of sources has moved on, or has to wait."""
         for vertex in self._sources:
-            alignment = None if vertex.source is None else vertex.source.alignment
+            alignment = None if vertex.source is None else vertex.source.watermark_alignment
             if alignment is not None and alignment.group == update.group:
                 alignment.update(update.watermark)
 
@@ -374,7 +398,7 @@ class StageTask:
         """What sources of alignment groups have to tell the job master."""
         found: list[WatermarkReport] = []
         for vertex in self._sources:
-            alignment = None if vertex.source is None else vertex.source.alignment
+            alignment = None if vertex.source is None else vertex.source.watermark_alignment
             if alignment is not None and (watermark := alignment.take()) is not None:
                 operator_id = vertex.plan.operators[0].id
                 found.append(WatermarkReport(alignment.group, operator_id, vertex.subtask, watermark))
@@ -383,16 +407,17 @@ class StageTask:
     def ready(self) -> bool:
         """Whether some source could produce, or some timer could fire, right now."""
         now = self._services.now()
-        if (
-            self.reads_held
-            or self._reads_waiting
-            or any(v.source.ready(now) for v in self._sources if v.source is not None)
-        ):
+        if not self.may_receive or any(v.source.ready(now) for v in self._sources if v.source is not None):
             return True
         return self._next_deadline() <= now
 
     def next_poll(self) -> float:
-        """When a source or a timer wants `poll` to be called; infinity when only a wake-up will tell."""
+        """When a source or a timer wants `poll` to be called; infinity when only a wake-up will tell.
+
+        While a call waits, when that has to be looked at.
+        """
+        if self._pauses.waits:
+            return self._pauses.deadline
         waiting = [v.source.retry_at for v in self._sources if v.source is not None and not v.source.ended]
         return min([*waiting, self._next_deadline()])
 
@@ -413,6 +438,11 @@ class StageTask:
                 vertex.flush()
         return self._outbox.take(flush=flush)
 
+    @property
+    def has_much_to_send(self) -> bool:
+        """Whether there are enough rows for it to be worth sending them."""
+        return self._outbox.has_much
+
     def _timed_out(self) -> bool:
         now = self._services.now()
         if now - self._flushed_at < self._buffer_timeout:
@@ -422,18 +452,25 @@ class StageTask:
 
     def report(self) -> TaskReport:
         """Counters, accumulators and metrics so far."""
-        contexts = [context for vertex in self._vertices for context in vertex.contexts]
-        metrics: dict[str, Any] = {}
+        metrics: list[MetricValue] = []
         accumulators: dict[str, Any] = {}
-        for context in contexts:
-            metrics.update(context.metrics.snapshot())
-            for name, accumulator in context.accumulators.items():
+        for operator, subtask in ((each, v.subtask) for v in self._vertices for each in v.chain):
+            plan = operator.plan
+            metrics += [
+                MetricValue(plan.name, plan.id, subtask, *reading)
+                for reading in operator.context.metrics.readings()
+            ]
+            for name, accumulator in operator.context.accumulators.items():
                 if name in accumulators:
                     accumulators[name].merge(accumulator)
                 else:
                     accumulators[name] = copy.deepcopy(accumulator)
         statistics = [entry for vertex in self._vertices for entry in vertex.statistics()]
-        return TaskReport(tuple(statistics), accumulators, metrics)
+        return TaskReport(tuple(statistics), accumulators, tuple(metrics))
+
+    def describe_memory(self) -> str:
+        """What is known to take memory in this task, for whoever finds that it takes too much."""
+        return "; ".join(vertex.describe_memory() for vertex in self._vertices)
 
     # Construction -------------------------------------------------------------------------------------
 
@@ -444,8 +481,98 @@ class StageTask:
         subtask = self._task.index - vertex.first_task
         routers = {
             edge.id: create_router(
-                self._plan, edge, subtask, self._outbox, self._chunk_records, self._services.random
+                self._plan, edge, subtask, self._outbox, self._settings, self._services.random
             )
             for edge in self._plan.edges_from(vertex.id)
         }
-        return VertexSubtask(self._plan, vertex, subtask, routers, self._services, self._checkpointing)
+        return VertexSubtask(
+            self._plan,
+            vertex,
+            subtask,
+            routers,
+            self._services,
+            self._settings,
+            self._checkpointing,
+            self._on_barriers,
+        )
+
+
+# Pauses -----------------------------------------------------------------------------------------------
+# A task's work can stop in the middle of a call and resume later, so that what it made can leave first. User code may give
+# any number of results in one call, and results have to leave while they are made. So the work runs in a greenlet:
+# `pause`, called from anywhere inside, hands control back to whoever drives the task; `resume` continues behind it.
+# Nothing else of the task runs in between: a pause is a place to send, not to process.
+
+
+class Pauses:
+    """Runs calls that may pause, one at a time."""
+
+    def __init__(self) -> None:
+        self._worker: greenlet | None = None
+        # User code sees one context in all its calls, as if they came from one thread.
+        self._context: contextvars.Context | None = None
+        self._until: Callable[[], bool] | None = None
+        self._deadline: Callable[[], float] = lambda: math.inf
+
+    @property
+    def paused(self) -> bool:
+        """Whether a call has been begun and waits for `resume`."""
+        return self._worker is not None
+
+    def run(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Call it; returns when the call has returned or paused. What it raises is raised here."""
+        assert self._worker is None, "the last call has not ended yet"
+        if self._context is None:
+            self._context = contextvars.copy_context()
+        self._worker = greenlet(call)
+        self._worker.gr_context = self._context
+        self._switch(*arguments)
+
+    def resume(self) -> None:
+        """Go on behind the pause; returns when the call has returned or paused again."""
+        self._switch()
+
+    def pause(self) -> None:
+        """Hand control to whoever drives the task, from inside a call; does nothing outside of one."""
+        worker = self._worker
+        if worker is not None and getcurrent() is worker:
+            worker.parent.switch()
+
+    def wait(self, until: Callable[[], bool], deadline: Callable[[], float]) -> None:
+        """Pause until something is so, from inside a call; ``deadline`` tells when to look again."""
+        self._until, self._deadline = until, deadline
+        try:
+            while not until():
+                if getcurrent() is self._worker:
+                    self.pause()
+                else:
+                    time.sleep(_LOOK_SECONDS)  # nobody drives the task at the moment
+        finally:
+            self._until = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a call has paused until something is so, and it is not."""
+        return self._worker is not None and self._until is not None and not self._until()
+
+    @property
+    def deadline(self) -> float:
+        """When to look again at what a call waits for."""
+        return self._deadline()
+
+    def abandon(self) -> None:
+        """End a call that waits; its ``finally`` blocks run, and it may not pause in them."""
+        worker, self._worker = self._worker, None
+        if worker is not None and not worker.dead:
+            worker.parent = getcurrent()
+            worker.throw(GreenletExit)
+
+    def _switch(self, *arguments: Any) -> None:
+        worker = self._worker
+        assert worker is not None
+        worker.parent = getcurrent()
+        try:
+            worker.switch(*arguments)
+        finally:
+            if worker.dead:
+                self._worker = None

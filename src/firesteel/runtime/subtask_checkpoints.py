@@ -17,12 +17,10 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListState, ListStateDescriptor
 from firesteel.plan.job_plan import VertexPlan
-from firesteel.plan.state_handles import CheckpointOrder, Restore, Segment
-from firesteel.runtime.operator_chain import ChainLink
+from firesteel.plan.state_handles import CheckpointOrder, Segment, TaskRestore
+from firesteel.runtime.operator_chain import OperatorSubtask
 from firesteel.runtime.restore import SegmentReader, restore_operator
-from firesteel.runtime.subtask_snapshot import OperatorPart, SubtaskSnapshot
-from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.operator_state import OperatorStateBackend
+from firesteel.runtime.subtask_snapshot import OperatorSection, SubtaskSnapshot
 
 #: Name of the list in which the head of a chain keeps how far event time had come.
 CLOCK = "\0clock"
@@ -35,16 +33,12 @@ class SubtaskCheckpoints:
         self,
         plan: VertexPlan,
         subtask: int,
-        links: Sequence[ChainLink],
-        keyed: Sequence[HashMapBackend],
-        lists: Sequence[OperatorStateBackend],
+        chain: Sequence[OperatorSubtask],
         now: Callable[[], float],
     ) -> None:
         self._plan = plan
         self._subtask = subtask
-        self._links = links
-        self._keyed = keyed
-        self._lists = lists
+        self._chain = chain
         self._now = now
         self._bases: dict[str, tuple[Segment, ...]] = {}  # of the last confirmed checkpoint, by operator
         self._unconfirmed: dict[int, SubtaskSnapshot] = {}
@@ -55,17 +49,17 @@ class SubtaskCheckpoints:
         """The snapshot of all operators, with the barrier sent on; ``waited``: seconds of alignment."""
         began = self._now()
         self._build_on(order.completed)
-        for link in self._links:
-            link.prepare_barrier(order)
-        for link in self._links:
-            link.output.barrier(order)
-        self._clock().update([clock] if MIN_TIMESTAMP < clock < MAX_TIMESTAMP else [])
-        parts = [self._part(index, order) for index in range(len(self._links))]
+        for operator in self._chain:
+            operator.link.prepare_barrier(order)
+        for operator in self._chain:
+            operator.link.output.barrier(order)
+        _clock_of(self._chain[0]).update([clock] if MIN_TIMESTAMP < clock < MAX_TIMESTAMP else [])
+        sections = [self._section(operator, order) for operator in self._chain]
         snapshot = SubtaskSnapshot(
             order,
             self._plan.id,
             self._subtask,
-            parts,
+            sections,
             began=began,
             alignment_ms=waited * 1000,
             pause_ms=(self._now() - began) * 1000,
@@ -73,19 +67,20 @@ class SubtaskCheckpoints:
         self._unconfirmed[order.id] = snapshot
         return snapshot
 
-    def _part(self, index: int, order: CheckpointOrder) -> OperatorPart:
-        keyed, lists = self._keyed[index], self._lists[index]
-        self._links[index].snapshot(order)
-        operator_id = self._plan.operators[index].id
+    def _section(self, operator: OperatorSubtask, order: CheckpointOrder) -> OperatorSection:
+        keyed, lists = operator.keyed_state, operator.operator_state
+        operator.link.snapshot(order)
         snapshot = keyed.begin_snapshot(order.id, order.wants_full)
-        base = () if snapshot.is_full else self._bases.get(operator_id, ())
-        return OperatorPart(operator_id, lists.snapshot(), snapshot, base, (*keyed.metas(), *lists.metas()))
+        base = () if snapshot.is_full else self._bases.get(operator.plan.id, ())
+        return OperatorSection(
+            operator.plan.id, lists.snapshot(), snapshot, base, (*keyed.metas(), *lists.metas())
+        )
 
     def confirm(self, checkpoint_id: int) -> None:
         """A checkpoint is durable: later deltas build on it, and operators commit what belongs to it."""
         self._build_on(checkpoint_id)
-        for link in self._links:
-            link.notify_complete(checkpoint_id)
+        for operator in self._chain:
+            operator.link.notify_complete(checkpoint_id)
 
     def _build_on(self, checkpoint_id: int) -> None:
         """Let later deltas build on a checkpoint that is complete, when it is one of this attempt.
@@ -100,8 +95,8 @@ class SubtaskCheckpoints:
             self._discard(checkpoint_id)
             return
         self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
-        for keyed in self._keyed:
-            keyed.confirm(checkpoint_id)
+        for operator in self._chain:
+            operator.keyed_state.checkpoint_completed(checkpoint_id)
         self._unconfirmed = {
             number: pending
             for number, pending in self._unconfirmed.items()
@@ -112,45 +107,46 @@ class SubtaskCheckpoints:
         """A checkpoint was given up."""
         self._unconfirmed.pop(checkpoint_id, None)
         self._discard(checkpoint_id)
-        for link in self._links:
-            link.notify_aborted(checkpoint_id)
+        for operator in self._chain:
+            operator.link.notify_aborted(checkpoint_id)
 
     def _discard(self, checkpoint_id: int) -> None:
         """Nothing will build on it; when it is still being serialised, that ends too."""
-        for keyed in self._keyed:
-            keyed.discard(checkpoint_id)
+        for operator in self._chain:
+            operator.keyed_state.discard(checkpoint_id)
 
     # Restoring ----------------------------------------------------------------------------------------
 
-    def restore(self, restore: Restore, reader: SegmentReader) -> int:
+    def restore(self, restore: TaskRestore, reader: SegmentReader) -> int:
         """Fill the states of all operators; returns how far event time had come, at least."""
-        for index, operator in enumerate(self._plan.operators):
-            found = restore.operators.get(operator.id)
-            if found is None:
+        for operator in self._chain:
+            saved = restore.operators.get(operator.plan.id)
+            if saved is None:
                 continue
+            keyed, lists = operator.keyed_state, operator.operator_state
             try:
-                restore_operator(
-                    found, self._plan, self._subtask, self._keyed[index], self._lists[index], reader
-                )
+                restore_operator(saved, self._plan, self._subtask, keyed, lists, reader)
             except IncompatibleStateError as error:
-                raise IncompatibleStateError(f"operator {operator.name!r}: {error}") from error
-        for index in range(1, len(self._links)):
-            self._clock(index).clear()  # it was the head of a chain when the state was written
-        return min(self._clock().get(), default=MIN_TIMESTAMP)
+                raise IncompatibleStateError(f"operator {operator.plan.name!r}: {error}") from error
+        head, *others = self._chain
+        for operator in others:
+            _clock_of(operator).clear()  # it was the head of a chain when the state was written
+        return min(_clock_of(head).get(), default=MIN_TIMESTAMP)
 
     def check_unclaimed(self, drop: bool) -> None:
         """After the operators were opened: state that none of them asked for is refused, or dropped."""
-        for index, operator in enumerate(self._plan.operators):
-            keyed, lists = self._keyed[index], self._lists[index]
+        for operator in self._chain:
+            keyed, lists = operator.keyed_state, operator.operator_state
             if drop:
-                keyed.drop_unclaimed()
-                lists.drop_unclaimed()
-            elif names := [*keyed.unclaimed(), *lists.unclaimed()]:
+                keyed.drop_unregistered()
+                lists.drop_unregistered()
+            elif names := [*keyed.unregistered(), *lists.unregistered()]:
                 raise IncompatibleStateError(
-                    f"{operator.name!r} was restored with state that it does not ask for: "
+                    f"{operator.plan.name!r} was restored with state that it does not ask for: "
                     f"{', '.join(map(repr, names))}; ask for it in open(), say what it is called now with "
                     "descriptor.renamed_from(), or allow it to be dropped (-n, --allowNonRestoredState)"
                 )
 
-    def _clock(self, index: int = 0) -> ListState[int]:
-        return self._lists[index].get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))
+
+def _clock_of(operator: OperatorSubtask) -> ListState[int]:
+    return operator.operator_state.get_union_list_state(ListStateDescriptor(CLOCK, Types.LONG()))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from firesteel.plan.state_handles import CheckpointOrder, OperatorHandle, Segment, StateMeta
 
 if TYPE_CHECKING:
-    from firesteel.state.keyed_snapshot import KeyedSnapshot
+    from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 
 
 @dataclass(slots=True)
-class OperatorPart:
+class OperatorSection:
     """One operator's share. ``base`` are the segments that a delta builds on."""
 
     operator_id: str
@@ -40,14 +40,14 @@ class Piece:
 
 
 class SubtaskSnapshot:
-    """One subtask's part of one checkpoint."""
+    """What one subtask writes for one checkpoint: a section for each operator of its chain."""
 
     def __init__(
         self,
         order: CheckpointOrder,
         vertex: int,
         subtask: int,
-        parts: Sequence[OperatorPart],
+        sections: Sequence[OperatorSection],
         *,
         began: float,
         alignment_ms: float,
@@ -56,7 +56,7 @@ class SubtaskSnapshot:
         self.order = order
         self.vertex = vertex
         self.subtask = subtask
-        self.parts = parts
+        self.sections = sections
         self.began = began
         self.alignment_ms = alignment_ms
         self.pause_ms = pause_ms
@@ -65,9 +65,11 @@ class SubtaskSnapshot:
         #: Set by the writer when everything is durable.
         self.handles: tuple[OperatorHandle, ...] | None = None
         self._pieces = deque(
-            Piece(index, False, payload) for index, part in enumerate(parts) for payload in part.lists
+            Piece(index, False, payload)
+            for index, section in enumerate(sections)
+            for payload in section.lists
         )
-        self._open = deque(index for index, part in enumerate(parts) if part.keyed is not None)
+        self._open = deque(index for index, section in enumerate(sections) if section.keyed is not None)
 
     @property
     def is_serialised(self) -> bool:
@@ -79,7 +81,7 @@ class SubtaskSnapshot:
         if not self._open:
             return
         index = self._open[0]
-        keyed = self.parts[index].keyed
+        keyed = self.sections[index].keyed
         assert keyed is not None
         try:
             self._pieces.extend(Piece(index, True, payload) for payload in keyed.step(entries))
@@ -90,8 +92,8 @@ class SubtaskSnapshot:
         if keyed.done:
             self._open.popleft()
 
-    def take(self) -> list[Piece]:
+    def drain(self) -> list[Piece]:
         """The pieces since the last time; of one operator, those of one kind come in order."""
-        taken = list(self._pieces)
+        pieces = list(self._pieces)
         self._pieces.clear()
-        return taken
+        return pieces

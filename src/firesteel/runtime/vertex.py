@@ -1,74 +1,34 @@
-"""One subtask of a vertex inside a task: its chain of live operators, its inputs, its event-time clock."""
+"""One subtask of a vertex inside a task: its gate, its chain of live operators, its routers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from firesteel.common.configuration import Configuration
-from firesteel.common.errors import DataLossError
-from firesteel.common.options import (
-    AUTO_WATERMARK_INTERVAL,
-    CHECKPOINTING_MODE,
-    SAVEPOINT_IGNORE_UNCLAIMED,
-)
 from firesteel.common.time import MIN_TIMESTAMP
-from firesteel.common.typeinfo import TypeInformation
-from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, VertexPlan
-from firesteel.plan.messages import OperatorStatistics
-from firesteel.plan.operator_specs import RuntimeMode, TwoInputTransformSpec
-from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, Restore
-from firesteel.runtime.alignment import Alignment, WaitingInput
-from firesteel.runtime.blame import RAISED_BY_USERS, Blame
-from firesteel.runtime.held_input import HeldInput
-from firesteel.runtime.operator import OperatorContext, Receiver
-from firesteel.runtime.operator_chain import Branch, ChainLink, ChainOutput
-from firesteel.runtime.operator_factory import create_operator
+from firesteel.plan.job_plan import JobPlan, VertexPlan
+from firesteel.plan.messages import OperatorStatistics, SnapshotDeclined
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, TaskRestore
+from firesteel.runtime.chain_builder import ChainBuilder, close_backends
+from firesteel.runtime.inputs.gate import InputGate
+from firesteel.runtime.operator import OperatorContext
+from firesteel.runtime.operator_chain import ChainLink, OperatorSubtask
 from firesteel.runtime.operators.source import SourceOperator
 from firesteel.runtime.restore import SegmentReader
 from firesteel.runtime.router import Router
-from firesteel.runtime.runtime_context import TaskRuntimeContext
-from firesteel.runtime.selected_input import Receive, SelectedInput
 from firesteel.runtime.services import TaskServices
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.subtask_checkpoints import SubtaskCheckpoints
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
-from firesteel.runtime.watermark_valve import WatermarkValve
-from firesteel.runtime.wire_format import BARRIER, Header
-from firesteel.state.backends import create_backend
-from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.operator_state import OperatorStateBackend
 
-
-class InputChannel:
-    """The receiving end of one channel: checks the sequence, knows its input and its place in the valve."""
-
-    __slots__ = ("edge", "ended", "expected", "held", "receive", "sender", "valve_index", "vertex")
-
-    def __init__(self, vertex: VertexSubtask, edge: EdgePlan, sender: int, valve_index: int) -> None:
-        self.vertex = vertex
-        self.edge = edge
-        self.sender = sender
-        self.valve_index = valve_index
-        self.receive: Receive = vertex.head.receive if edge.input_index == 0 else vertex.head.receive_second
-        self.expected = 0
-        self.ended = False
-        self.held: HeldInput | None = None  # where payloads wait for another input to end
-
-    def check(self, header: Header) -> None:
-        """Refuse a payload that is not the next one; after the end only barriers may come."""
-        sequence = header.sequence
-        if sequence != self.expected or (self.ended and header.kind != BARRIER):
-            raise DataLossError(
-                f"payload {sequence} arrived on edge {self.edge.id} from subtask {self.sender + 1} at "
-                f"{self.vertex.plan.name!r} ({self.vertex.subtask + 1}/{self.vertex.plan.parallelism}), expected "
-                f"{'nothing after the end' if self.ended else self.expected}: records were lost, repeated or reordered"
-            )
-        self.expected = sequence + 1
+CheckpointReport = Callable[[SubtaskSnapshot | SnapshotDeclined], None]
 
 
 class VertexSubtask:
-    """A chain at work. Input arrives through its channels, output leaves through its routers."""
+    """A chain at work. Input arrives through its gate, output leaves through its routers.
+
+    ``report`` is told of the snapshots that barriers lead to, and of those that were declined.
+    """
 
     def __init__(
         self,
@@ -77,39 +37,33 @@ class VertexSubtask:
         subtask: int,
         routers: Mapping[int, Router],
         services: TaskServices,
+        settings: TaskSettings,
         checkpointing: bool = False,
+        report: CheckpointReport = lambda outcome: None,
     ) -> None:
         self.plan = vertex
         self.subtask = subtask
+        self.settings = settings
         self.finished = False
         self._mode = plan.mode
-        self._configuration = Configuration.from_dict(dict(plan.options))
-        self._chosen_backend = plan.state_backend
-        self._watermark_interval = watermark_interval(plan)
-        self._job_parameters = plan.job_parameters
         self._services = services
-        self._routers = list(routers.values())
-        self.contexts: list[TaskRuntimeContext] = []
-        self.backends: list[HashMapBackend] = []  # the keyed state of each operator
-        self.operator_states: list[OperatorStateBackend] = []  # its list states
         self._checkpointing = checkpointing
-        self._restored: Restore | None = None
-        self.links = self._build_links(plan, routers)
-        self.head = self.links[0]
-        self._timed = [link for link in self.links if link.is_timed]
-        self.channels = self._build_channels(plan)
-        self._open_channels = len(self.channels)
-        self._valve = WatermarkValve(len(self.channels))
-        self.held = self._hold_inputs()
-        self.selected = self._select_inputs()
-        exactly_once = self._configuration.get(CHECKPOINTING_MODE) == "EXACTLY_ONCE"
-        self.alignment = Alignment(len(self.channels), exactly_once)
-        self.waiting = WaitingInput()
-        self._aligning_since = 0.0
+        self._report = report
+        self._routers = dict(routers)
+        self._routed_by = {edge.id: edge.source_operator for edge in plan.edges_from(vertex.id)}
+        self._restored: TaskRestore | None = None
+        self.chain = ChainBuilder(plan, vertex, subtask, routers, services, settings).build()
+        self.head = self.chain[0].link
+        self.gate = InputGate(plan, vertex, subtask, self.head, services, settings, self)
+        self.source_slices = services.pace.create_slices()  # how much a source gives at once
+        # Processing-time timers of sorted input fire where their key ends, as in Flink, and not when it is their time.
+        self._timed = [
+            operator.link
+            for operator in self.chain
+            if operator.link.is_timed and not (operator.link is self.head and self.gate.sorts)
+        ]
         self._suspended_by: int | None = None  # the STOP checkpoint for which the source pauses
-        self._checkpoints = SubtaskCheckpoints(
-            vertex, subtask, self.links, self.backends, self.operator_states, services.now
-        )
+        self._checkpoints = SubtaskCheckpoints(vertex, subtask, self.chain, services.now)
 
     @property
     def source(self) -> SourceOperator | None:
@@ -120,91 +74,66 @@ class VertexSubtask:
     # Life cycle ---------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the operators, last one first: whoever receives is ready before anyone sends."""
-        for index, link in reversed(list(enumerate(self.links))):
-            keyed = any(self.plan.operators[index].key_selectors)
-            link.open(
-                OperatorContext(
-                    link.output,
-                    self.contexts[index],
-                    self._services,
-                    self._mode,
-                    self._watermark_interval,
-                    self.operator_states[index],
-                    self.backends[index] if keyed else None,
-                    None if self._restored is None else self._restored.checkpoint_id,
-                    self._checkpointing,
-                )
-            )
-            self.backends[index].opened()
+        """Open routers, then operators, last one first: whoever receives is ready before anyone sends."""
+        for edge_id, router in self._routers.items():
+            router.open(self.chain[self._routed_by[edge_id]].context)
+        for operator in reversed(self.chain):
+            operator.link.open(self._context_of(operator))
+            operator.keyed_state.opened()
         if self._restored is not None and self._restored.changed_program:
-            self._checkpoints.check_unclaimed(drop=self._configuration.get(SAVEPOINT_IGNORE_UNCLAIMED))
-        if self._valve.clock > MIN_TIMESTAMP:
-            self.head.watermark(self._valve.clock)
+            self._checkpoints.check_unclaimed(drop=self.settings.drops_unclaimed_state)
+        if self.gate.clock > MIN_TIMESTAMP:
+            self.head.watermark(self.gate.clock)
 
-    def restore(self, restore: Restore, reader: SegmentReader) -> None:
-        """Go on from a checkpoint; before `open`."""
+    def _context_of(self, operator: OperatorSubtask) -> OperatorContext:
+        return OperatorContext(
+            operator.link.output,
+            operator.context,
+            self._services,
+            self._mode,
+            self.settings.watermark_interval_ms,
+            operator.operator_state,
+            operator.keyed_state if operator.is_keyed else None,
+            None if self._restored is None else self._restored.checkpoint_id,
+            self._checkpointing,
+            protects=not self.settings.object_reuse,
+            pace=self._services.pace,
+        )
+
+    def restore(self, restore: TaskRestore, reader: SegmentReader) -> None:
+        """Start from a checkpoint; before `open`."""
         self._restored = restore
-        clock = self._checkpoints.restore(restore, reader)
-        if self.channels:
-            self._valve.resume(clock)
-
-    def poll(self, limit: int) -> bool:
-        """Let the source produce a batch."""
-        produced = self.head.poll(limit)
-        self.finished = self.source is not None and self.source.ended
-        return produced
+        self.gate.restore_clock(self._checkpoints.restore(restore, reader))
 
     def close(self) -> list[Exception]:
         """Close all operators; what goes wrong with one does not keep the others open."""
-        self.stop_holding()
-        if self.selected is not None:
-            self.selected.close()
-        self.waiting.close()
+        self.gate.close()
         errors: list[Exception] = []
-        for link in self.links:
+        parts: list[ChainLink | Router] = [
+            *(operator.link for operator in self.chain),
+            *self._routers.values(),
+        ]
+        for part in parts:
             try:
-                link.close()
+                part.close()
             except Exception as error:  # noqa: BLE001 - collected for the caller to decide
                 errors.append(error)
-        return errors + self._close_backends()
+        return errors + close_backends(operator.keyed_state for operator in self.chain)
 
-    def _close_backends(self) -> list[Exception]:
-        errors: list[Exception] = []
-        for backend in self.backends:
-            try:
-                backend.close()
-            except Exception as error:  # noqa: BLE001 - a store of the user's own may raise, too
-                errors.append(error)
-        return errors
+    # What the gate says -------------------------------------------------------------------------------
 
-    # Input --------------------------------------------------------------------------------------------
+    def barriers_complete(self, order: CheckpointOrder, waited: float) -> None:
+        """The barrier has come on all channels: take the snapshot."""
+        self._report(self._checkpoints.take(order, self.gate.clock, waited))
 
-    def watermark(self, channel: InputChannel, timestamp: int) -> None:
-        """A watermark on one channel."""
-        clock = self._valve.watermark(channel.valve_index, timestamp)
-        if clock is not None:
-            self.head.watermark(clock)
+    def barriers_declined(self, checkpoint_id: int, reason: str) -> None:
+        """The gate waits for the barriers of a checkpoint no longer."""
+        self._report(SnapshotDeclined(checkpoint_id, self.plan.id, self.subtask, reason))
 
-    def status(self, channel: InputChannel, active: bool) -> None:
-        """Idleness of one channel."""
-        clock, status = self._valve.status(channel.valve_index, active)
-        if clock is not None:
-            self.head.watermark(clock)
-        if status is not None:
-            self.head.status(status)
-
-    def end(self, channel: InputChannel) -> None:
-        """The end of one channel; the last one ends the subtask."""
-        channel.ended = True
-        if self.held is not None and channel.held is None:
-            self.held.awaited_ended()
-        if self.selected is not None:
-            self.selected.channel_ended(channel.edge.input_index)
-        self._open_channels -= 1
-        if self._open_channels == 0:
-            self.head.end()
-            self.finished = True
+    def input_ended(self) -> None:
+        """All input has been read: the subtask ends with it."""
+        self.head.end()
+        self.finished = True
 
     # Checkpoints --------------------------------------------------------------------------------------
 
@@ -216,43 +145,19 @@ class VertexSubtask:
             self.source.suspend()
         return snapshot
 
-    def barrier(self, channel: InputChannel, order: CheckpointOrder) -> SubtaskSnapshot | None:
-        """A barrier on one channel; with the last one comes the snapshot."""
-        if not self.alignment.blocked:
-            self._aligning_since = self._services.now()
-        if not self.alignment.barrier(channel.valve_index, order):
-            return None
-        snapshot = self._checkpoints.take(
-            order, self._valve.clock, self._services.now() - self._aligning_since
-        )
-        self.waiting.release()
-        return snapshot
-
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is durable."""
         self._checkpoints.confirm(checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up: nobody waits for its barriers any more."""
-        self.alignment.abort(checkpoint_id)
-        if not self.alignment.blocked:
-            self.waiting.release()
+        """A checkpoint was aborted: nobody waits for its barriers any more."""
+        self.gate.abort_checkpoint(checkpoint_id)
         if self.source is not None and checkpoint_id == self._suspended_by:
             self._suspended_by = None
             self.source.resume()
         self._checkpoints.abort(checkpoint_id)
 
-    # Inputs that wait in BATCH ------------------------------------------------------------------------
-
-    def stop_holding(self) -> None:
-        """From now on input is processed as it arrives."""
-        if self.held is not None:
-            self.held.close()
-            self.held = None
-            for channel in self.channels:
-                channel.held = None
-
-    # Output -------------------------------------------------------------------------------------------
+    # Time and output ----------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
         """When one of the operators waits for the machine's time; infinity when none does."""
@@ -263,132 +168,36 @@ class VertexSubtask:
         for link in self._timed:
             if link.operator.next_deadline() <= now:
                 link.on_time(now)
-        if self.selected is not None:
-            self.selected.ask_again()
+        self.gate.ask_again()
 
     def flush(self) -> None:
         """Turn all buffered output into payloads."""
-        for router in self._routers:
+        for router in self._routers.values():
             router.channels.flush()
 
     def statistics(self) -> list[OperatorStatistics]:
         """The counters of all operators."""
-        return [link.statistics() for link in self.links]
+        return [operator.link.statistics() for operator in self.chain]
 
-    # Construction -------------------------------------------------------------------------------------
-
-    def _build_links(self, plan: JobPlan, routers: Mapping[int, Router]) -> list[ChainLink]:
-        """The chain's links; built from the last operator, because an output needs its consumers."""
-        operators = self.plan.operators
-        links: dict[int, ChainLink] = {}
-        try:
-            for index in reversed(range(len(operators))):
-                consumers = self._consumers(index, links, plan, routers)
-                links[index] = self._build_link(operators[index], consumers)
-        except BaseException as error:
-            for failure in self._close_backends():  # nobody else knows them yet
-                error.add_note(f"closing state failed, too: {type(failure).__name__}: {failure}")
-            raise
-        self.contexts.reverse()
-        self.backends.reverse()
-        self.operator_states.reverse()
-        return [links[index] for index in range(len(operators))]
-
-    def _consumers(
-        self, index: int, links: Mapping[int, ChainLink], plan: JobPlan, routers: Mapping[int, Router]
-    ) -> dict[str | None, list[Receiver]]:
-        found: dict[str | None, list[Receiver]] = {}
-        for child, operator in enumerate(self.plan.operators):
-            if operator.parent == index:
-                found.setdefault(operator.parent_tag, []).append(links[child])
-        for edge in plan.edges_from(self.plan.id):
-            if edge.source_operator == index:
-                found.setdefault(edge.side_output, []).append(routers[edge.id])
-        return found
-
-    def _build_link(
-        self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]]
-    ) -> ChainLink:
-        state = self._create_backend(operator)
-        self.backends.append(state)
-        operator_state = OperatorStateBackend(operator=operator.name)
-        main = Branch(_converter(operator.output_type), consumers.get(None, []))
-        sides = {
-            tag: Branch(_converter(operator.side_types.get(tag)), receivers)
-            for tag, receivers in consumers.items()
-            if tag is not None
-        }
-        user_code = operator.spec.user_code
-        blame = Blame(
-            operator.name,
-            self.subtask,
-            self.plan.parallelism,
-            "" if user_code is None else user_code.description,
-        )
-        try:
-            live = create_operator(operator, state, operator_state)
-        except RAISED_BY_USERS as error:
-            raise blame.error(error) from error
-        self.operator_states.append(operator_state)
-        link = ChainLink(operator.id, live, ChainOutput(main, sides), blame, state, operator.key_selectors)
-        context = TaskRuntimeContext(
-            operator.name,
-            self.plan,
-            self.subtask,
-            self._services,
-            self._job_parameters,
-            state if any(operator.key_selectors) else None,
-        )
-        if not isinstance(live, SourceOperator):
-            context.metrics.gauge("currentInputWatermark", lambda: link.current_watermark)
-        context.metrics.gauge("currentOutputWatermark", lambda: link.output.current_watermark)
-        self.contexts.append(context)
-        return link
-
-    def _create_backend(self, operator: OperatorPlan) -> HashMapBackend:
-        if not any(operator.key_selectors):
-            return HashMapBackend(self._services.now)
-        return create_backend(
-            self._configuration, self._services.now, operator.name, self.subtask, self._chosen_backend
-        )
-
-    def _build_channels(self, plan: JobPlan) -> list[InputChannel]:
-        found: list[InputChannel] = []
-        for edge in plan.edges_into(self.plan.id):
-            senders = plan.vertices[edge.source].parallelism
-            for sender in edge.distribution.sources(self.subtask, senders, self.plan.parallelism):
-                found.append(InputChannel(self, edge, sender, len(found)))
-        return found
-
-    def _hold_inputs(self) -> HeldInput | None:
-        """Where some inputs wait for another one to end; None when all are processed as they arrive."""
-        first = self.plan.operators[0].spec.reads_first
-        if first is None or self._mode is not RuntimeMode.BATCH:
-            return None
-        waiting = [channel for channel in self.channels if channel.edge.input_index != first]
-        held = HeldInput(awaited=len(self.channels) - len(waiting))
-        for channel in waiting:
-            channel.held = held
-        return held
-
-    def _select_inputs(self) -> SelectedInput | None:
-        """Where inputs wait that the operator does not want to read yet; None when it wants all at any time."""
-        spec = self.plan.operators[0].spec
-        if not isinstance(spec, TwoInputTransformSpec) or not spec.selects:
-            return None
-        head, indexes = self.head, [channel.edge.input_index for channel in self.channels]
-        selected = SelectedInput(
-            head.next_selection, (head.receive, head.receive_second), (indexes.count(0), indexes.count(1))
-        )
-        for channel in self.channels:
-            channel.receive = selected.receiver(channel.edge.input_index)
-        return selected
+    def describe_memory(self) -> str:
+        """What is known to take memory here: the state of each operator, and input that waits."""
+        subtask = f"({self.subtask + 1}/{self.plan.parallelism})"
+        parts = []
+        for operator in self.chain:
+            entries, size = operator.keyed_state.in_memory()
+            state = (
+                f"{entries:,} entries of state, about {in_megabytes(size)}" if entries else "no keyed state"
+            )
+            parts.append(f"'{operator.plan.name}' {subtask} has {state}")
+        if self.gate.waiting_bytes:
+            parts.append(f"{in_megabytes(self.gate.waiting_bytes)} of its input wait")
+        return ", ".join(parts)
 
 
-def watermark_interval(plan: JobPlan) -> int:
-    """How often periodic watermarks are made in this job, in milliseconds; 0 for never."""
-    return Configuration.from_dict(dict(plan.options)).get(AUTO_WATERMARK_INTERVAL).to_millis()
+def in_megabytes(size: int) -> str:
+    """A number of bytes for people.
 
-
-def _converter(type_info: TypeInformation | None) -> Any:
-    return None if type_info is None else type_info.batch_converter()
+    >>> in_megabytes(1_234_567)
+    '1.2 MB'
+    """
+    return f"{size / 1e6:,.1f} MB"

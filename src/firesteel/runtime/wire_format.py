@@ -41,10 +41,9 @@ _TWO_LONGS = struct.Struct("<qq")
 
 DATA, ROWS, WATERMARK, STATUS, BARRIER, LATENCY, END = range(7)
 
-# Types that pickle without naming a class. Without a memo (see `_pickle_plain`) they are written and
-# read about twice as fast; an object that names its class would repeat that name in every record.
+# Types that pickle without naming a class. Without a memo (see `_pickle_flat`) they are written and
+# read faster; an object that names its class would repeat that name in every record.
 _PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
-_DEEPEST = 8
 
 
 class Header(NamedTuple):
@@ -68,14 +67,19 @@ def encode(element: Element, edge: int, sender: int, target: int, sequence: int)
     return HEADER.pack(kind, edge, sender, target, sequence) + body
 
 
-def encode_chunk_body(values: list[Any], timestamps: list[int | None] | None) -> tuple[int, bytes]:
-    """Kind and body of a data chunk; split from `encode` because a broadcast sends one body many times."""
+def encode_chunk_body(
+    values: list[Any], timestamps: list[int | None] | None, *, flat: bool = False
+) -> tuple[int, bytes]:
+    """Kind and body of a data chunk; split from `encode` because a broadcast sends one body many times.
+
+    ``flat``: no record has parts that can change, so none can have the same one twice.
+    """
     first = values[0]
     if type(first) is Row:
         packed = _pack_rows(values)
         if packed is not None:
-            return ROWS, _pickle((packed, timestamps), first._values)
-    return DATA, _pickle((values, timestamps), first)
+            return ROWS, _pickle((packed, timestamps), flat and _is_plain(first._values))
+    return DATA, _pickle((values, timestamps), flat and _is_plain(first))
 
 
 def decode(kind: int, payload: bytes | memoryview) -> Element:
@@ -102,15 +106,8 @@ def _encode_body(element: Element) -> tuple[int, bytes]:
             return END, b""
 
 
-def _pickle(content: Any, example: Any) -> bytes:
-    if _is_plain(example):
-        try:
-            return _pickle_plain(content)
-        except (ValueError, RecursionError):  # a cycle somewhere below the example; the memo handles it
-            pass
-        except (pickle.PicklingError, AttributeError, TypeError):  # see pickle_values
-            pass
-    return pickle_values(content)
+def _pickle(content: Any, without_memo: bool) -> bytes:
+    return _pickle_flat(content) if without_memo else pickle_values(content)
 
 
 def pickle_values(content: Any) -> bytes:
@@ -125,7 +122,7 @@ def pickle_values(content: Any) -> bytes:
         return bytes(cloudpickle.dumps(content, protocol=5))
 
 
-def _pickle_plain(content: Any) -> bytes:
+def _pickle_flat(content: Any) -> bytes:
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
     pickler.fast = True
@@ -133,18 +130,9 @@ def _pickle_plain(content: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether this record, as an example for its chunk, consists of built-in values only."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return True
-    if depth > _DEEPEST:  # perhaps a cycle, or parts shared so often that the memo must stay
-        return False
-    if kind is tuple or kind is list:
-        return all(_is_plain(part, depth + 1) for part in value)
-    if kind is dict:
-        return all(_is_plain(part, depth + 1) for part in value.values())
-    return False
+def _is_plain(value: Any) -> bool:
+    """Whether this record, as an example for its chunk, names no classes."""
+    return all(map(_is_plain, value)) if type(value) is tuple else type(value) in _PLAIN
 
 
 def _pack_rows(rows: list[Any]) -> tuple[Any, Any, list[Any]] | None:

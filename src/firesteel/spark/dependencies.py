@@ -19,6 +19,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import firesteel
+from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.options import (
     CACHED_FILES,
@@ -30,7 +31,7 @@ from firesteel.common.options import (
 )
 from firesteel.spark.requirements import install_requirements
 from firesteel.spark.session import is_local
-from firesteel.spark.task_files import Place, TaskFiles, import_path
+from firesteel.spark.task_files import TaskFiles, TaskPath, import_path
 
 #: Applications whose executors have Firesteel already.
 _equipped: set[str] = set()
@@ -43,7 +44,7 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
     carrier.bring_firesteel()
     python_files = [carrier.module(path) for path in configuration.get(PYTHON_FILES) or []]
     # Modules beside the user's program: tasks on this machine find them where the driver does.
-    beside = [Place(os.path.abspath(path)) for path in sys.path] if local else []
+    beside = [TaskPath(os.path.abspath(path)) for path in sys.path] if local else []
     cached = json.loads(configuration.get(CACHED_FILES) or "{}")
     archives = configuration.get(PYTHON_ARCHIVES) or []
     for jar in configuration.get(PIPELINE_JARS) or []:
@@ -58,15 +59,15 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
     )
 
 
-def _packages(configuration: Configuration, carrier: _Carrier) -> list[Place]:
+def _packages(configuration: Configuration, carrier: _Carrier) -> list[TaskPath]:
     requirements = configuration.get(PYTHON_REQUIREMENTS)
     return [carrier.cached(install_requirements(requirements))] if requirements else []
 
 
-def _on_workers(configuration: Configuration) -> list[Place]:
+def _on_workers(configuration: Configuration) -> list[TaskPath]:
     """Directories that are on the workers' machines already; relative ones are the driver's."""
     paths = (configuration.get(PYTHON_PATH) or "").split(os.pathsep)
-    return [Place(os.path.abspath(path)) for path in paths if path]
+    return [TaskPath(os.path.abspath(path)) for path in paths if path]
 
 
 def _named_archive(setting: str) -> str:
@@ -81,13 +82,13 @@ class _Carrier:
     def bring_firesteel(self) -> None:
         """It is here."""
 
-    def module(self, path: str) -> Place:
+    def module(self, path: str) -> TaskPath:
         """Something to import."""
-        return Place(import_path(_without_scheme(path)))
+        return TaskPath(import_path(_without_scheme(path)))
 
-    def cached(self, path: str) -> Place:
+    def cached(self, path: str) -> TaskPath:
         """Something to read."""
-        return Place(_without_scheme(path))
+        return TaskPath(_without_scheme(path))
 
 
 class _DistributingCarrier(_Carrier):
@@ -96,34 +97,37 @@ class _DistributingCarrier(_Carrier):
     def __init__(self, context: SparkContext) -> None:
         self._context = context
 
+    @override
     def bring_firesteel(self) -> None:
         """Once for each application, and before anything of it is unpickled: as Spark's own Python file."""
         if self._context.applicationId not in _equipped:
             self._context.addPyFile(_zipped(Path(firesteel.__file__).parent, name="firesteel"))
             _equipped.add(self._context.applicationId)
 
-    def module(self, path: str) -> Place:
+    @override
+    def module(self, path: str) -> TaskPath:
         local = Path(_without_scheme(path))
         if _is_remote(path) or local.is_dir() or local.suffix != ".py":
             return self.cached(path)
         return self._archive(_zipped(local, name=_unique(local.stem)))
 
-    def cached(self, path: str) -> Place:
+    @override
+    def cached(self, path: str) -> TaskPath:
         if _is_remote(path):
             self._context.addFile(path)
-            return Place(os.path.basename(path), distributed=True)
+            return TaskPath(os.path.basename(path), distributed=True)
         local = Path(_without_scheme(path))
         if local.is_dir():
             return self._archive(shutil.make_archive(str(_workshop() / _unique(local.name)), "zip", local))
         # A copy, because Spark sees through links to the name behind them.
         copy = Path(shutil.copy2(local, _workshop() / _unique(local.name)))
         self._context.addFile(str(copy))
-        return Place(copy.name, distributed=True)
+        return TaskPath(copy.name, distributed=True)
 
-    def _archive(self, path: str) -> Place:
+    def _archive(self, path: str) -> TaskPath:
         name = uuid.uuid4().hex
         self._context.addArchive(f"{path}#{name}")
-        return Place(name, distributed=True)
+        return TaskPath(name, distributed=True)
 
 
 def _unique(name: str) -> str:

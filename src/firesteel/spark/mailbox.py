@@ -28,7 +28,7 @@ class Mailbox:
         self._room = threading.Event()
         self._error: BaseException | None = None
 
-    def take(self) -> Any | None:
+    def pop(self) -> Any | None:
         """The next payload or END_OF_INPUT; None when there is none."""
         if not self._mails:
             return None
@@ -43,7 +43,7 @@ class Mailbox:
         """Whether no payload waits."""
         return not self._mails
 
-    def take_control(self) -> MasterMessage:
+    def pop_control(self) -> MasterMessage:
         """The next control message."""
         return self.control.popleft()
 
@@ -61,6 +61,11 @@ class Mailbox:
         # Cleared before the look: whatever arrives after it sets the event again.
         if seconds > 0 and not self._mails and not self.control:
             self._something.wait(seconds)
+        self._something.clear()
+
+    def nap(self, seconds: float) -> None:
+        """Wait until somebody wakes the consumer or a message comes; payloads that are there already do not count."""
+        self._something.wait(seconds)
         self._something.clear()
 
     def feed(self, batches: Iterator[Any]) -> None:

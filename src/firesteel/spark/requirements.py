@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from firesteel.common.errors import SetupError
+from firesteel.spark.process_directory import process_directory
 
 _installed: dict[str, str] = {}
 
@@ -22,9 +22,13 @@ def install_requirements(setting: str) -> str:
     text = Path(path).read_bytes()
     key = hashlib.sha256(b"\0".join([text, wheels.encode()])).hexdigest()[:16]
     if key not in _installed:
-        target = tempfile.mkdtemp(prefix=f"firesteel-requirements-{key}-")
-        _install(path, wheels, target)
-        _installed[key] = target
+        target = process_directory("requirements") / key
+        try:
+            _install(path, wheels, str(target))
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)  # half of it would pass for all of it
+            raise
+        _installed[key] = str(target)
     return _installed[key]
 
 

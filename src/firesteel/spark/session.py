@@ -1,7 +1,7 @@
-"""The Spark session jobs run in: the user's own when there is one, else an embedded one of ours.
+"""The Spark session jobs run in: the program's when there is one, else an embedded one of ours.
 
 An embedded Spark has as many slots as the job needs: in local mode a slot is only a thread. When a later
-job needs more and nothing else runs, the session is started anew.
+job needs more and nothing else runs, the session is restarted.
 """
 
 from __future__ import annotations
@@ -9,86 +9,171 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from firesteel._java import find_java, quiet_home
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import NotEnoughSlotsError, SparkSettingsError
-from firesteel.common.options import SPARK_MASTER, SPARK_SLOTS
-from firesteel.spark.settings import REQUIRED, session_settings
+from firesteel.common.errors import JobCancelledError, SparkSettingsError
+from firesteel.common.options import (
+    JOBMANAGER_ADDRESS,
+    JOBMANAGER_BIND_HOST,
+    JOBMANAGER_PORT,
+    SLOT_REQUEST_TIMEOUT,
+    SPARK_MASTER,
+    SPARK_SLOTS,
+)
+from firesteel.control.protocol import outward_address
+from firesteel.plan.executor import ON_LOOPBACK, Listening
+from firesteel.spark import jvm_process
+from firesteel.spark.jvm import ended_unless_wanted, ensure_jvm
+from firesteel.spark.master_url import check_form, reach
+from firesteel.spark.master_url import is_local as is_local_master
+from firesteel.spark.settings import REQUIRED
+from firesteel.spark.slots import Slots, await_slots
+from firesteel.spark.startup import GATEWAY_VARIABLE, check, master_remedy, too_few_slots, wanted_settings
 
-_EMBEDDED = "embedded"
-_GENEROUS_SLOTS = 64
-#: How long the executors of a cluster may take to report for work.
-_REGISTRATION_SECONDS = 30.0
+_LOG = logging.getLogger(__name__)
 
 _lock = threading.Lock()
+#: For the number of running jobs only: who ends one must not wait for somebody who starts one.
+_counting = threading.Lock()
 _ours: SparkSession | None = None
 _running = 0
+#: Whether the program holds our session: then it is not restarted to have more slots.
+_is_shared = False
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """How many tasks Spark can run at once, and how to get more."""
+def acquire(
+    configuration: Configuration,
+    needed: int,
+    is_wanted: Callable[[], bool] = lambda: True,
+    on_start: Callable[[str, str | None], None] = lambda where, version: None,
+) -> SparkSession:
+    """A session with room for ``needed`` tasks; `release` it when the job is over.
 
-    available: int
-    remedy: str
-
-
-def acquire(configuration: Configuration, needed: int) -> SparkSession:
-    """A session with room for ``needed`` tasks; `release` it when the job is over."""
-    global _running
+    Slots of a cluster may take a while to come, or to come back; when the session is not wanted any more,
+    `JobCancelledError` is raised. ``on_start`` is told when a Spark has to be started, and where, and again, with its
+    version, when it is there.
+    """
     with _lock:
-        session = _ready_session(configuration, needed)
-        slots = _awaited_slots(session, needed)
+        if not is_wanted():
+            raise JobCancelledError("the job was ended before Spark started")
+        session = _ready_session(configuration, needed, is_wanted, on_start)
+        _count(1)  # from now on it is not restarted
+    try:
+        timeout = configuration.get(SLOT_REQUEST_TIMEOUT).to_millis() / 1000
+        # In local mode a slot is a thread: none will come.
+        remedy = _remedy(session, configuration, needed)
+        patience = 0.0 if is_local(session) else timeout
+        slots = await_slots(lambda: Slots(_available(session), remedy), needed, patience, is_wanted)
         if slots.available < needed:
-            raise NotEnoughSlotsError(
-                f"the job needs {needed} slots, one for every task of every stage at the same time, and Spark "
-                f"has {slots.available}; lower the parallelism (env.set_parallelism) or {slots.remedy}",
-                needed=needed,
-                available=slots.available,
-            )
-        _running += 1
+            raise too_few_slots(needed, slots.available, slots.remedy)
         return session
+    except BaseException:
+        release()
+        raise
+
+
+def for_program(configuration: Configuration, needed: int = 1, is_simulated: bool = False) -> SparkSession:
+    """The session for a program that wants to use it itself; one of ours is started if there is none.
+
+    From now on it stays, and is not restarted for more slots: the program may hold DataFrames of it. For a job that is only
+    simulated nothing is started.
+    """
+    global _is_shared
+    with _lock:
+        if is_simulated:
+            session = _usable_active_session()
+            if session is None:
+                raise SparkSettingsError(
+                    "this needs a SparkSession, and the simulator starts none: make one first with "
+                    "SparkSession.builder.getOrCreate(), or run the program on Spark"
+                )
+            return session
+        session = _ready_session(configuration, needed, lambda: True, lambda where, version: None)
+        _is_shared = session is _ours
+        return session
+
+
+def slots_of(session: SparkSession) -> int:
+    """How many tasks the session runs at once."""
+    return _available(session)
 
 
 def release() -> None:
     """A job is over."""
+    _count(-1)
+
+
+def _count(change: int) -> None:
     global _running
-    with _lock:
-        _running -= 1
+    with _counting:
+        _running += change
+
+
+def running_jobs() -> int:
+    """How many jobs use the session now."""
+    return _running
+
+
+def owns_jvm() -> bool:
+    """Whether Spark's driver process belongs to Firesteel, and not to a session of the program's."""
+    session = SparkSession._instantiatedSession
+    return session is None or session is _ours
 
 
 def is_local(session: SparkSession) -> bool:
     """Whether the tasks run on this machine, in processes of this one's Spark."""
-    return _is_local_master(str(session.sparkContext.master))
+    return is_local_master(str(session.sparkContext.master))
 
 
-def _is_local_master(master: str) -> bool:
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
+def listening(session: SparkSession, configuration: Configuration) -> Listening:
+    """Where the job master listens for the tasks of this session."""
+    if is_local(session):
+        return ON_LOOPBACK
+    conf = session.sparkContext.getConf()
+    return listening_beside(
+        conf.get("spark.driver.host"), conf.get("spark.driver.bindAddress"), configuration
+    )
 
 
-def _ready_session(configuration: Configuration, needed: int) -> SparkSession:
-    global _ours
+def listening_beside(
+    driver_host: str | None, driver_bind: str | None, configuration: Configuration
+) -> Listening:
+    """Where the job master listens if Spark's driver does so there; unless told otherwise, at the same addresses.
+
+    Executors reach Spark's driver, or nothing would work; so they reach the job master too.
+    """
+    host = (configuration.get(JOBMANAGER_ADDRESS) or driver_host or outward_address()).strip("[]")
+    bind = configuration.get(JOBMANAGER_BIND_HOST) or driver_bind
+    ports = configuration.get(JOBMANAGER_PORT)
+    return Listening(host, None if bind is None or bind == host else bind.strip("[]"), ports or (0,))
+
+
+def _ready_session(
+    configuration: Configuration,
+    needed: int,
+    is_wanted: Callable[[], bool],
+    on_start: Callable[[str, str | None], None],
+) -> SparkSession:
+    global _ours, _is_shared
     active = _usable_active_session()
     if active is not None and active is not _ours:
+        jvm_process.discard()
         _check_settings(active)
         return active
     if active is not None and not _must_grow(active, configuration, needed):
         return active
     if active is not None:
         active.stop()
-    _ours = _start(configuration, needed)
+    _is_shared = False
+    _ours = _start(configuration, needed, is_wanted, on_start)
     return _ours
 
 
@@ -132,10 +217,11 @@ def _forget_dead_jvm() -> None:
 
 def _must_grow(session: SparkSession, configuration: Configuration, needed: int) -> bool:
     # A session on a cluster cannot grow by being restarted, and one with running jobs must not be.
-    if not is_local(session) or _running:
+    # Nor must one that the program uses.
+    if not is_local(session) or _running or _is_shared:
         return False
     asked = configuration.get(SPARK_SLOTS)
-    available = _slots(session).available
+    available = _available(session)
     return available != asked if asked else available < needed
 
 
@@ -144,11 +230,11 @@ def _check_settings(session: SparkSession) -> None:
     runtime = session.conf
     wrong = []
     for key, value in REQUIRED.items():
-        found = runtime.get(key, None) if key.startswith("spark.sql.") else conf.get(key, None)
-        if found != value:
-            wrong.append((key, value, found))
+        actual = runtime.get(key, None) if key.startswith("spark.sql.") else conf.get(key, None)
+        if actual != value:
+            wrong.append((key, value, actual))
     if wrong:
-        lines = "\n".join(f"  {key}={value}   (is {found})" for key, value, found in wrong)
+        lines = "\n".join(f"  {key}={value}   (is {actual})" for key, value, actual in wrong)
         raise SparkSettingsError(
             "the active SparkSession lacks settings that streaming needs; start it with\n"
             f"{lines}\nor stop it and let Firesteel start its own"
@@ -158,66 +244,62 @@ def _check_settings(session: SparkSession) -> None:
 # A session of ours ------------------------------------------------------------------------------------
 
 
-def _start(configuration: Configuration, needed: int) -> SparkSession:
+def _start(
+    configuration: Configuration,
+    needed: int,
+    is_wanted: Callable[[], bool],
+    on_start: Callable[[str, str | None], None],
+) -> SparkSession:
+    check(configuration, needed)
+    settings = wanted_settings(configuration, needed, _submitted())
+    master = settings["spark.master"]
+    if addresses := check_form(master):
+        reach(master, addresses, is_wanted)
+    where = "" if is_local_master(master) else f"at {master}"
+    on_start(where, None)
     # At INFO py4j tells of every connection it closes; that is not what a user who logs at INFO wants to read.
     if logging.getLogger("py4j").level == logging.NOTSET:
         logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    master = _master(configuration, needed)
-    builder = SparkSession.builder.master(master).appName("firesteel")
-    for key, value in session_settings(configuration, local=_is_local_master(master)).items():
+    ensure_jvm(settings, is_wanted)
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    java = {"JAVA_HOME": str(quiet_home(find_java())), "SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS}
-    with _environment(java):
-        return builder.getOrCreate()
-
-
-#: For the small JVM that only works out how the real one is started.
-_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Variables for the JVM only: what the user's program starts by itself must not see them."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
     try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        with ended_unless_wanted(is_wanted):
+            session = builder.getOrCreate()
+    except JobCancelledError:
+        _forget_dead_jvm()
+        raise
+    on_start(where, session.version)
+    # Only who has switched it on gets it, and on a free port nobody else knows where it is.
+    if address := session.sparkContext.uiWebUrl:
+        _LOG.warning("Spark's own user interface is at %s while this program runs", address)
+    return session
 
 
-def _master(configuration: Configuration, needed: int) -> str:
-    master = configuration.get(SPARK_MASTER)
-    if master != _EMBEDDED:
-        return master
-    asked = configuration.get(SPARK_SLOTS)
-    slots = asked if asked else max(needed, _GENEROUS_SLOTS)
-    return f"local[{slots}]"
+def _submitted() -> dict[str, str]:
+    """The settings that spark-submit has started this program with, if it has; its JVM is there already."""
+    if GATEWAY_VARIABLE not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 # Slots ------------------------------------------------------------------------------------------------
 
 
-def _awaited_slots(session: SparkSession, needed: int) -> Slots:
-    """The slots; those of a cluster are there only when its executors have started."""
-    slots = _slots(session)
-    deadline = time.monotonic() + (0.0 if is_local(session) else _REGISTRATION_SECONDS)
-    while slots.available < needed and time.monotonic() < deadline:
-        time.sleep(0.05)
-        slots = _slots(session)
-    return slots
-
-
-def _slots(session: SparkSession) -> Slots:
+def _available(session: SparkSession) -> int:
     context: Any = session.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
-    available = int(context.maxNumConcurrentTasks(profile))
-    if is_local(session):
-        return Slots(available, "raise the option firesteel.spark.slots")
-    return Slots(available, "give the Spark cluster more executor cores")
+    return int(context.maxNumConcurrentTasks(profile))
+
+
+def _remedy(session: SparkSession, configuration: Configuration, needed: int) -> str:
+    """How to get more slots: it depends on who has said how many there are."""
+    if not is_local(session):
+        return "give the Spark cluster more executor cores"
+    if session is not _ours:
+        return f"start the program's SparkSession with master('local[{needed}]')"
+    return master_remedy(configuration.get(SPARK_MASTER), needed)

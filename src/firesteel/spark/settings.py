@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import firesteel
+from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import PIPELINE_CLASSPATHS, PIPELINE_JARS, SHUFFLE_BUFFER, TASK_SLOTS
+from firesteel.common.errors import InvalidOptionError
+from firesteel.common.options import (
+    DRIVER_HEAP,
+    DRIVER_JAVA_OPTIONS,
+    EXECUTOR_HEAP,
+    EXECUTOR_JAVA_OPTIONS,
+    HEARTBEAT_INTERVAL,
+    HEARTBEAT_TIMEOUT,
+    JAVA_OPTIONS,
+    PIPELINE_CLASSPATHS,
+    PIPELINE_JARS,
+    SHUFFLE_BUFFER,
+    TASK_SLOTS,
+)
+from firesteel.plan.executor import LOOPBACK
+from firesteel.spark.process_directory import process_directory
 
-#: Fixed when the session starts; a session of the user's own must have them.
+#: Fixed when the session starts; a session of the program's must have them.
 REQUIRED: dict[str, str] = {
     # JVM and Python worker exchange data in both directions at once; without it nothing flows until the
     # input has ended.
@@ -20,7 +38,7 @@ REQUIRED: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
 }
 
-#: Good for latency; a session of the user's own may differ.
+#: Good for latency; a session of the program's may differ.
 RECOMMENDED: dict[str, str] = {
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     "spark.buffer.size": "64",
@@ -40,11 +58,29 @@ TASK: dict[str, str] = {
     "spark.sql.execution.pandas.udf.buffer.size": "64",
 }
 
+#: The kernel takes no longer paths of sockets: 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock".
+_LONGEST_SOCKET_PATH = 103
+_SOCKET_NAME = 43
+
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_CLASS_PATH = "spark.driver.extraClassPath"
+_EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
+_EXECUTOR_CLASS_PATH = "spark.executor.extraClassPath"
 
 
-def session_settings(configuration: Configuration, *, local: bool) -> dict[str, str]:
-    """Everything for a session of our own; ``spark.*`` options of the configuration win."""
+def session_settings(
+    configuration: Configuration,
+    *,
+    local: bool,
+    makes_secrets: bool = False,
+    submitted: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Everything for a session of our own; ``spark.*`` options of the configuration win.
+
+    ``makes_secrets``: the cluster gives every application a secret of its own, if it wants one. ``submitted``: what
+    spark-submit was given, which wins over what is only recommended; as in Spark itself the program's own settings win
+    over it.
+    """
     buffer = str(configuration.get(SHUFFLE_BUFFER))
     derived = {
         "spark.shuffle.streaming.readerMaxMemory": buffer,
@@ -52,17 +88,95 @@ def session_settings(configuration: Configuration, *, local: bool) -> dict[str, 
     }
     if jars := configuration.get(PIPELINE_JARS):
         derived["spark.jars"] = ",".join(jars)
-    if class_paths := configuration.get(PIPELINE_CLASSPATHS):
-        derived["spark.driver.extraClassPath"] = ":".join(class_paths)
-    if not local and (slots := configuration.get(TASK_SLOTS)) is not None:
-        derived["spark.executor.cores"] = str(slots)
+    if (heap := configuration.get(DRIVER_HEAP)) is not None:
+        derived["spark.driver.memory"] = _megabytes(heap)
+    if not local:
+        derived |= _executors(configuration)
+    if local:
+        # The sockets of the Python workers are files, which Spark leaves behind when it is killed.
+        sockets = str(process_directory("sockets"))
+        if len(sockets) + _SOCKET_NAME < _LONGEST_SOCKET_PATH:
+            derived["spark.python.unix.domain.socket.dir"] = sockets
     asked = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-    settings = {**RECOMMENDED, **derived, **(_LOCAL if local else {}), **asked, **REQUIRED}
+    if (
+        makes_secrets and asked.get("spark.shuffle.service.enabled") != "true"
+    ):  # which would have to be told too
+        derived |= AUTHENTICATION
+    settings = {
+        **RECOMMENDED,
+        **derived,
+        **(_LOCAL if local else {}),
+        **(submitted or {}),
+        **asked,
+        **REQUIRED,
+    }
     ours = [_log_option(), *(_LOCAL_JAVA_OPTIONS if local else [])]
+    flinks = _java_options(configuration, DRIVER_JAVA_OPTIONS, *([EXECUTOR_JAVA_OPTIONS] if local else []))
     # Of an option that is given twice Java takes the last: the user's.
-    settings[_JAVA_OPTIONS] = " ".join([*ours, asked.get(_JAVA_OPTIONS, "")]).strip()
+    settings[_JAVA_OPTIONS] = " ".join([*ours, *flinks, asked.get(_JAVA_OPTIONS, "")]).strip()
+    class_path = [*([_guard()] if local else []), *_class_paths(configuration)]
+    if class_path:
+        settings[_CLASS_PATH] = ":".join([*class_path, *filter(None, [asked.get(_CLASS_PATH)])])
     return settings
 
+
+def _executors(configuration: Configuration) -> dict[str, str]:
+    """What Flink's options say about task managers, for the executors of a cluster."""
+    derived = _executor_heartbeats(configuration)
+    if (slots := configuration.get(TASK_SLOTS)) is not None:
+        derived["spark.executor.cores"] = str(slots)
+    if (heap := configuration.get(EXECUTOR_HEAP)) is not None:
+        derived["spark.executor.memory"] = _megabytes(heap)
+    if java_options := _java_options(configuration, EXECUTOR_JAVA_OPTIONS):
+        derived[_EXECUTOR_JAVA_OPTIONS] = " ".join(java_options)
+    if paths := _class_paths(configuration):
+        derived[_EXECUTOR_CLASS_PATH] = ":".join(paths)
+    return derived
+
+
+def _megabytes(size: int) -> str:
+    """For options that become ``-Xmx`` as they are, and Java knows no unit for bytes."""
+    return f"{-(-size // 2**20)}m"
+
+
+def _java_options(configuration: Configuration, *kinds: ConfigOption[str | None]) -> list[str]:
+    given = (configuration.get(option) for option in (JAVA_OPTIONS, *kinds))
+    return [text for text in given if text]
+
+
+def _class_paths(configuration: Configuration) -> list[str]:
+    """Paths of files and directories: Java loads classes from nothing else on Spark's behalf."""
+    paths = []
+    for given in configuration.get(PIPELINE_CLASSPATHS) or []:
+        url = urlsplit(given)
+        if url.scheme not in ("", "file"):
+            raise InvalidOptionError(
+                f"option '{PIPELINE_CLASSPATHS.key}': {given!r} is neither a path nor a file: URL; Spark's JVMs load classes "
+                "from files that all machines have under one path; pipeline.jars takes jar files from elsewhere"
+            )
+        paths.append(unquote(url.path) if url.scheme else given)
+    return paths
+
+
+def _executor_heartbeats(configuration: Configuration) -> dict[str, str]:
+    """Have Spark notice executors that give no sign of life as soon as the job master notices tasks that do not."""
+    # Longer than its network time-out, which is two minutes, Spark does not accept.
+    interval = min(configuration.get(HEARTBEAT_INTERVAL).to_millis(), 60_000)
+    timeout = configuration.get(HEARTBEAT_TIMEOUT).to_millis()
+    return {
+        "spark.executor.heartbeatInterval": f"{interval}ms",
+        "spark.storage.blockManagerHeartbeatTimeoutMs": f"{timeout}ms",
+        "spark.network.timeoutInterval": f"{interval}ms",
+    }
+
+
+#: Who talks to Spark's ports must know a secret, and nobody can listen or meddle.
+AUTHENTICATION: dict[str, str] = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+}
 
 #: Only where the workers are processes of this machine and this Python.
 _LOCAL: dict[str, str] = {
@@ -71,6 +185,11 @@ _LOCAL: dict[str, str] = {
     # milliseconds; with PySpark's own daemon it would cost a second.
     "spark.python.worker.reuse": "false",
     "spark.executorEnv.PYTHONPATH": str(Path(firesteel.__file__).parent.parent),
+    # Nobody outside this machine has any business here, and of those inside only this JVM itself: it makes a secret of
+    # its own for that. Without it everybody who reaches its port gets whatever block he asks for.
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    **AUTHENTICATION,
 }
 
 #: For the JVM that is driver and executor in one.
@@ -78,7 +197,13 @@ _LOCAL_JAVA_OPTIONS = [
     # Only the quick compiler. All this JVM does is to move chunks of records; the slow compiler makes that hardly
     # faster, but takes half a core from the tasks during the first ten seconds of every job.
     "-XX:TieredStopAtLevel=1",
+    # Has Netty show its channels to guard/ChannelGuard.java, which keeps strangers away from the streaming shuffle.
+    "-Dio.netty.bootstrap.extensions=serviceload",
 ]
+
+
+def _guard() -> str:
+    return str(resources.files("firesteel.spark") / "guard" / "guard.jar")
 
 
 def _log_option() -> str:

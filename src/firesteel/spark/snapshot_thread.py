@@ -2,7 +2,7 @@
 
 One thread per task, started with the first snapshot. The loop hands over serialised pieces; it holds back when many
 are waiting, so that state larger than memory can pass through. The thread also removes the local copies that a
-complete or given up checkpoint has made superfluous.
+completed or aborted checkpoint has made useless.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WAITING = 64
 
 
 class SnapshotThread:
-    """`add` and `hear` are called by the task's loop, in the order of what happens to the snapshots."""
+    """`add` and `checkpoint_ended` are called by the task's loop, in the order of what happens to the snapshots."""
 
     def __init__(
         self, services: StorageServices, form: SnapshotForm, send: Callable[[TaskMessage], None]
@@ -39,14 +39,14 @@ class SnapshotThread:
         return self._orders.qsize() >= _WAITING
 
     def add(self, snapshot: SubtaskSnapshot) -> None:
-        """Take the pieces that a snapshot has by now."""
+        """Write the pieces that a snapshot has by now."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="firesteel-snapshots", daemon=True)
             self._thread.start()
-        self._orders.put((snapshot, snapshot.take(), snapshot.is_serialised))
+        self._orders.put((snapshot, snapshot.drain(), snapshot.is_serialised))
 
-    def hear(self, message: CheckpointCompleted | CheckpointAborted) -> None:
-        """How a checkpoint has ended: nobody needs the files of one that was given up."""
+    def checkpoint_ended(self, message: CheckpointCompleted | CheckpointAborted) -> None:
+        """How a checkpoint has ended: nobody needs the files of an aborted one."""
         if self._thread is not None:  # else there are no files
             self._orders.put(message)
 
@@ -59,10 +59,10 @@ class SnapshotThread:
     def _run(self) -> None:
         while (order := self._orders.get()) is not None:
             if isinstance(order, CheckpointAborted):
-                self._give_up(order.checkpoint_id)
+                self._abort(order.checkpoint_id)
             elif isinstance(order, CheckpointCompleted):
                 if self._services.local_copies is not None:
-                    self._services.local_copies.confirm(order.checkpoint_id)
+                    self._services.local_copies.checkpoint_completed(order.checkpoint_id)
             else:
                 self._write(*order)
 
@@ -82,11 +82,11 @@ class SnapshotThread:
         if complete:
             del self._files[snapshot]
 
-    def _give_up(self, checkpoint_id: int) -> None:
+    def _abort(self, checkpoint_id: int) -> None:
         for snapshot, file in list(self._files.items()):
             if snapshot.order.id == checkpoint_id:
                 del self._files[snapshot]
                 if file is not None:
                     file.abort()
         if self._services.local_copies is not None:
-            self._services.local_copies.abort(checkpoint_id)
+            self._services.local_copies.checkpoint_aborted(checkpoint_id)

@@ -13,7 +13,7 @@ from firesteel.common.errors import ProgramError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TaskPath:
     """A file or directory: a path of this machine, or a name under which Spark distributed it."""
 
     path: str
@@ -28,17 +28,17 @@ class Place:
 class TaskFiles:
     """Made in the driver, used in the tasks."""
 
-    modules: tuple[Place, ...] = ()
-    cached: Mapping[str, Place] = field(default_factory=dict)
+    modules: tuple[TaskPath, ...] = ()
+    cached: Mapping[str, TaskPath] = field(default_factory=dict)
     #: Whether Spark unpacked archives that user code reaches by relative paths.
     unpacked_here: bool = False
     #: The driver's working directory, when the tasks run on its machine.
     home: str | None = None
 
     def prepare(self) -> None:
-        """Let this process find what the user added; the user's own modules come before what is installed."""
+        """Let this process find what the user added; modules of the program come before what is installed."""
         _forget_modules_of_last_job()
-        paths = [place.local_path() for place in self.modules]
+        paths = [module.local_path() for module in self.modules]
         _added[:] = [path for path in paths if path not in sys.path]
         sys.path[:0] = _added
         # A worker process serves one job after another: where it is must not depend on the one before.

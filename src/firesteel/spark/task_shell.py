@@ -3,7 +3,7 @@
 Hop 6 of a record's journey. A reader thread feeds the mailbox from Spark's Arrow batches; the generator
 below is the mailbox loop. It works off mails, polls sources when it has time, and yields what is to be
 sent. Yielding blocks when the next stage is busy: that is the back pressure, and while it lasts nothing
-is taken from the mailbox, so the stage before feels it too.
+is popped from the mailbox, so the stage before feels it too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import pickle
 import random
 import time
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,10 +27,13 @@ from firesteel import pyflink_alias
 from firesteel.checkpoint.local_copies import LocalCopies
 from firesteel.checkpoint.local_directories import open_local_copies
 from firesteel.checkpoint.storage import Storage, open_storage
+from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import DataLossError, JobExecutionError
-from firesteel.plan.control_protocol import CollectHello, Collector, TaskHello, connect, open_collector
-from firesteel.plan.executor import ControlEndpoint
+from firesteel.common.options import TASK_MEMORY_LIMIT
+from firesteel.control.collect_protocol import Collector, open_collector
+from firesteel.control.protocol import CollectHello, TaskHello, connect
+from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
     CancelTask,
@@ -41,25 +45,39 @@ from firesteel.plan.messages import (
     TaskId,
     TaskStarted,
 )
-from firesteel.plan.state_handles import Restore
+from firesteel.plan.state_handles import TaskRestore
 from firesteel.plan.task_failure import to_message
 from firesteel.runtime.blame import Blame
+from firesteel.runtime.call_loop import CallLoop, ThreadedLoop
 from firesteel.runtime.flush_pace import FlushPace
-from firesteel.runtime.snapshot_writer import SnapshotForm
+from firesteel.runtime.pace import SLICE_SECONDS, Pace, WatchedPace
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.stage_task import StageTask
+from firesteel.runtime.task_clock import TaskClock
+from firesteel.runtime.vertex import in_megabytes
+from firesteel.spark.endpoint_secret import TaskEndpoint, resolved
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
+from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
+from firesteel.spark.task_secrets import NO_SECRETS, TaskSecrets
 
 _log = logging.getLogger(__name__)
 _MAILS_AT_ONCE = 32
+_LOOK_AROUND_SECONDS = 0.01  # how long payloads are received one after the other
+_LONG_SECONDS = 0.02  # work that takes longer than this is slow: what it has made is flushed
+_SEND_SECONDS = 0.02  # for which payloads of a busy task wait, to be sent together
+_SHORTEST_SLICE_SECONDS = 0.001
 _KILL_SECONDS = 30.0
 _HANG_UP_SECONDS = 0.2
+_NAP_SECONDS = 0.1  # between two looks at what a call waits for, unless somebody wakes the task
 _WRITER_SECONDS = 0.005  # how long to leave a busy writer alone
 _MASTER_LOST = 75
 _BATCH_BYTES = 64 << 20
 _CAUSE_SECONDS = 3.0
+_ANSWER_SECONDS = 1.0  # how long the master may take to answer before it is asked again
+_LOOK_SECONDS = 1.0  # somebody may set the clock forward while the task waits for a moment of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +88,14 @@ class TaskSetup:
     attempt: int
     stage: int
     plan: JobPlan
-    endpoint: ControlEndpoint
+    endpoint: TaskEndpoint
     log_level: int
     report_seconds: float
     files: TaskFiles
     checkpointing: bool = False
-    restore: Restore | None = None
+    restore: TaskRestore | None = None
+    heartbeat: HeartbeatSettings | None = None
+    secrets: TaskSecrets = NO_SECRETS
 
 
 class _Cancelled(BaseException):
@@ -91,6 +111,8 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     assert context is not None
     setup: TaskSetup = pickle.loads(blob)
     setup.files.prepare()
+    be_killed_first()
+    _store_settings.use_only(Configuration.from_dict({**setup.plan.options, **setup.secrets.options()}))
     if setup.plan.options.get(pyflink_alias.OPTION) == "true":
         pyflink_alias.install()  # modules that tasks import may say "import pyflink" too
     shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))
@@ -103,40 +125,54 @@ class TaskShell:
     def __init__(self, setup: TaskSetup, task: TaskId) -> None:
         self._setup = setup
         self._id = task
+        self._endpoint = resolved(setup.endpoint)
         self._mailbox = Mailbox()
-        self._collectors: dict[str, Collector] = {}
+        self._collectors: list[Collector] = []
+        self._call_loop: CallLoop | None = None
         self.job_id = setup.job_id
         self.attempt = setup.attempt
         self.random = random.Random()
+        self.now = TaskClock().now
+        timeout = _shortest_timeout(setup)
+        self.pace: Pace = WatchedPace(min(SLICE_SECONDS, max(_SHORTEST_SLICE_SECONDS, timeout / 10)))
+        self._send_seconds = min(_SEND_SECONDS, timeout / 5)
+        self._sent_at = 0.0
         hello = TaskHello(setup.job_id, setup.attempt, task)
-        self._master = connect(setup.endpoint, hello, self._on_message, self._on_master_lost)
+        self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
+        self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
-        self._next_report = time.monotonic() + setup.report_seconds
+        self._reported_at = time.monotonic()
+        self._next_report = self._reported_at + setup.report_seconds
+        self._handing_over = 0.0  # seconds since the last report
         self._pace = FlushPace()
+        self._settings = TaskSettings.of(setup.plan)
+        self._memory = MemoryWatch(memory_limit(self._settings.configuration))
         self._storages: dict[str, Storage] = {}
         self.local_copies: LocalCopies | None = None
-        self._snapshots = SnapshotThread(self, SnapshotForm.of(setup.plan.options), self._master.send)
+        self._snapshots = SnapshotThread(self, self._settings.snapshot_form, self._master.send)
 
     # Services -----------------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """Time of the machine."""
-        return time.time()
 
     def wake(self) -> None:
         """Have the loop look at the sources again."""
         self._mailbox.wake()
 
+    def call_loop(self) -> CallLoop:
+        """An event loop in a thread of its own."""
+        if self._call_loop is None:
+            self._call_loop = ThreadedLoop()
+        return self._call_loop
+
     def write_text(self, text: str, to_stderr: bool = False) -> None:
         """Lines for whoever started the job."""
         self._output.write(text, to_stderr)
 
-    def collect(self, collect_id: str, blob: bytes) -> None:
-        """Records for the driver, on a connection of their own so that waiting for it blocks nothing else."""
-        if collect_id not in self._collectors:
-            hello = CollectHello(self.job_id, self.attempt, collect_id)
-            self._collectors[collect_id] = open_collector(self._setup.endpoint, hello)
-        self._collectors[collect_id](blob)
+    def open_collection(self, collect_id: str, subtask: int, start: int, origin: int) -> Collector:
+        """A connection for results, of its own so that waiting for the driver blocks nothing else."""
+        hello = CollectHello(self.job_id, self.attempt, collect_id, subtask, start, origin)
+        collector = open_collector(self._endpoint, hello)
+        self._collectors.append(collector)
+        return collector
 
     def storage(self, root: str) -> Storage:
         """Where the files of a checkpoint are."""
@@ -193,7 +229,7 @@ class TaskShell:
 
     def _open(self, task: StageTask) -> None:
         if self._setup.checkpointing:
-            configuration = Configuration.from_dict(dict(self._setup.plan.options))
+            configuration = self._settings.configuration
             self.local_copies = open_local_copies(configuration, self.job_id, self.attempt)
         task.open(self._setup.restore)
         copies = self.local_copies
@@ -209,18 +245,25 @@ class TaskShell:
         mailbox = self._mailbox
         input_over = False
         while True:
+            began = time.monotonic()
+            if began > self._trust.until:
+                self._await_trust()
+            if task.unread:
+                yield from self._do(task, task.go_on)
             for _ in range(_MAILS_AT_ONCE):
-                mail = mailbox.take()
+                if not task.may_receive or time.monotonic() - began > _LOOK_AROUND_SECONDS:
+                    break
+                mail = mailbox.pop()
                 if mail is None:
                     break
                 if mail is END_OF_INPUT:
                     input_over = True
                     self._check_input_ended(task)
                 else:
-                    task.receive(mail)
+                    yield from self._do(task, task.receive, mail)
             while mailbox.control:
-                self._obey(task)
-            task.poll()
+                yield from self._do(task, task.obey, self._pop_control())
+            yield from self._do(task, task.poll)
             if self._can_work_on_snapshots(task):
                 snapshot = task.work_on_snapshots()
                 assert snapshot is not None
@@ -228,20 +271,49 @@ class TaskShell:
             for report in task.take_messages():
                 self._master.send(report)
             busy = not mailbox.empty() or task.ready() or self._can_work_on_snapshots(task)
-            pause = 0.0 if busy else self._pace.pause(time.monotonic())
-            rows = task.take(idle=not busy and pause <= 0)
-            if rows:
-                if not busy:
-                    self._pace.flushed(len(rows), time.monotonic())
-                yield from _record_batches(rows)
+            now = time.monotonic()
+            # Slow user code makes few results: each may leave at once, before the next call lasts long too.
+            flush = (not busy or now - began > _LONG_SECONDS) and self._pace.pause(now) <= 0
+            if flush or now - self._sent_at >= self._send_seconds or task.has_much_to_send:
+                self._sent_at = now
+                rows = task.take(idle=flush)
+                if rows:
+                    if flush:
+                        self._pace.flushed(len(rows), now)
+                    yield from self._hand_over(rows)
             self._report(task)
             if busy:
                 continue
-            if pause <= 0 and input_over and task.finished and mailbox.empty():
+            if flush and input_over and task.finished and mailbox.empty():
                 return
             self._output.flush()
+            self.pace.rest()
             wait = self._seconds_to_wait(task)
-            mailbox.wait(min(wait, pause) if pause > 0 else wait)
+            pause = self._pace.pause(time.monotonic())
+            mailbox.wait(wait if flush else min(wait, max(0.0, pause)))
+
+    def _do(self, task: StageTask, call: Callable[..., Any], *arguments: Any) -> Iterator[pa.RecordBatch]:
+        """Make a call of the task; while it pauses, send what it has made. A slow receiver stops it here."""
+        call(*arguments)
+        while task.paused:
+            if any(isinstance(message, CancelTask) for message in self._mailbox.control):
+                self._cancel()
+            waits = task.waits
+            rows = task.take(idle=waits)
+            if rows:
+                yield from self._hand_over(rows)
+            self._report(task)
+            if waits:
+                self._mailbox.nap(_NAP_SECONDS)
+            else:
+                task.go_on()
+
+    def _hand_over(self, rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+        """Give rows to Spark, which takes them as fast as their receivers do: the time that takes is back pressure."""
+        for batch in _record_batches(rows):
+            began = time.monotonic()
+            yield batch
+            self._handing_over += time.monotonic() - began
 
     def _can_work_on_snapshots(self, task: StageTask) -> bool:
         return task.has_snapshots and not self._snapshots.busy
@@ -255,29 +327,67 @@ class TaskShell:
             deadline = time.monotonic() + _CAUSE_SECONDS
             while not self._mailbox.control and time.monotonic() < deadline:
                 self._mailbox.wait(_CAUSE_SECONDS)
-            if self._mailbox.control:
-                self._obey(task)
+            while self._mailbox.control:
+                self._pop_control()
             raise
 
     def _seconds_to_wait(self, task: StageTask) -> float:
         until_report = self._next_report - time.monotonic()
         until_written = _WRITER_SECONDS if task.has_snapshots else math.inf
-        return max(0.0, min(task.next_poll() - self.now(), until_report, until_written))
+        return max(0.0, min(task.next_poll() - self.now(), until_report, until_written, _LOOK_SECONDS))
 
-    def _obey(self, task: StageTask) -> None:
-        message = self._mailbox.take_control()
+    def _pop_control(self) -> MasterMessage:
+        """The next message of the job master that the task itself has to obey."""
+        message = self._mailbox.pop_control()
         if isinstance(message, CancelTask):
             raise _Cancelled(message.for_good)
+        if isinstance(message, CheckpointCompleted) and time.monotonic() > self._trust.until:
+            self._await_trust()  # sinks are about to commit
         if isinstance(message, CheckpointAborted | CheckpointCompleted):
-            self._snapshots.hear(message)
-        task.obey(message)
+            self._snapshots.checkpoint_ended(message)
+        return message
+
+    def _await_trust(self) -> None:
+        """Continue only if the master still counts on this task: one of the two was stopped for a while.
+
+        If it does not, it ends the task, or its connection, which ends the process.
+        """
+        while time.monotonic() > self._trust.until:
+            if any(isinstance(message, CancelTask) for message in self._mailbox.control):
+                self._cancel()
+            self._master.ask_for_trust(_ANSWER_SECONDS)
+
+    def _cancel(self) -> NoReturn:
+        """Somewhere among the messages is one that ends the task."""
+        while True:
+            message = self._mailbox.pop_control()
+            if isinstance(message, CancelTask):
+                raise _Cancelled(message.for_good)
 
     def _report(self, task: StageTask) -> None:
         now = time.monotonic()
         if now >= self._next_report:
             self._next_report = now + self._setup.report_seconds
             self._output.flush()
-            self._master.send(task.report())
+            self._master.send(replace(task.report(), back_pressure=self._back_pressure(now)))
+            self._check_memory(task)
+
+    def _back_pressure(self, now: float) -> float:
+        """The part of the time since the last report in which rows were handed over."""
+        seconds, handing_over = now - self._reported_at, self._handing_over
+        self._reported_at, self._handing_over = now, 0.0
+        return min(1.0, handing_over / seconds) if seconds > 0 else 0.0
+
+    def _check_memory(self, task: StageTask) -> None:
+        size, limit = self._memory.excess(), self._memory.limit
+        if size is None or limit is None:
+            return
+        raise JobExecutionError(
+            f"task {', '.join(task.names)} uses {in_megabytes(size)} of memory, more than its limit of "
+            f"{in_megabytes(limit.size)} ({limit.origin}): {task.describe_memory()}; the rest is what functions keep "
+            "themselves. Keep less (a time to live for state), keep it on disk (state.backend.type: disk), spread it (a "
+            f"higher parallelism), or raise {TASK_MEMORY_LIMIT.key}"
+        )
 
     def _finish(self, task: StageTask) -> None:
         self._snapshots.close()
@@ -286,9 +396,9 @@ class TaskShell:
         errors = task.close()
         if errors:
             raise errors[0]
-        for collector in self._collectors.values():
+        for collector in self._collectors:
             collector.close()
-        self._output.flush()
+        self._output.finish()
         self._master.send(task.report())
         self._master.send(TaskFinished())
         self._master.close()
@@ -319,6 +429,12 @@ class TaskShell:
             time.sleep(_HANG_UP_SECONDS)
             yield _record_batch([], [])
         raise RuntimeError("the job master did not end the attempt")
+
+
+def _shortest_timeout(setup: TaskSetup) -> float:
+    """How long records may wait in this task, in seconds."""
+    timeouts = [vertex.buffer_timeout_ms for vertex in setup.plan.vertices if vertex.stage == setup.stage]
+    return min((timeout for timeout in timeouts if timeout >= 0), default=math.inf) / 1000
 
 
 def _record_batches(rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:

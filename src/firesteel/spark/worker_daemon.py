@@ -21,12 +21,15 @@ from typing import Any
 _ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
 _BUFFER_BYTES = 64 * 1024
 
+#: The umask of the program. Spark itself and this process write for their user only, the user's functions as he likes.
+UMASK_VARIABLE = "FIRESTEEL_UMASK"
+
 
 def _prefer_installed_pyspark() -> None:
     """Forget the archives that Spark puts first on the path when PySpark is installed beside them.
 
     Every task makes Python read the tables of contents of all archives on the path again, which takes a
-    quarter of a second, and modules in archives are compiled anew in every process.
+    quarter of a second, and modules in archives are compiled again in every process.
     """
     archives = [path for path in sys.path if os.path.basename(path).startswith(_ARCHIVES)]
     before = sys.path[:]
@@ -62,7 +65,11 @@ def _run() -> None:
 
 
 def _quiet(worker: Any) -> Any:
+    mask = os.environ.get(UMASK_VARIABLE)
+
     def quiet_worker(sock: socket.socket, authenticated: bool) -> int:
+        if mask is not None:
+            os.umask(int(mask, 8))
         try:
             return int(worker(sock, authenticated))
         except ConnectionError:

@@ -19,8 +19,9 @@ from firesteel.common.options import (
 )
 from firesteel.contracts.state_backend import store_opener
 from firesteel.plan.shipped import Shipped
-from firesteel.state.custom_backend import CustomBackend, OpenedStore, opener_of_option
+from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore, opener_of_option
 from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.keyed_backend import KeyedBackend
 
 __all__ = ["backend_name", "check_backend", "create_backend"]
 
@@ -44,18 +45,18 @@ def create_backend(
     clock: Callable[[], float] = time.time,
     operator: str = "",
     subtask: int = 0,
-    chosen: Shipped | None = None,
-) -> HashMapBackend:
+    program_backend: Shipped | None = None,
+) -> KeyedBackend:
     """The keyed state of one operator's subtask; ``operator`` is the name that errors mention.
 
-    ``chosen`` is a backend of the user's own that the program has set, which wins over the configuration.
+    ``program_backend`` is one with a store of the user's that the program has set; it wins over the configuration.
     """
     options: dict[str, Any] = {
         "incremental": configuration.get(CHECKPOINTING_INCREMENTAL),
         "max_deltas": configuration.get(STATE_MAX_DELTAS),
         "operator": operator,
     }
-    name = "" if chosen is not None else backend_name(configuration)
+    name = "" if program_backend is not None else backend_name(configuration)
     if name == "hashmap":
         return HashMapBackend(clock, **options)
     directory = _directory(configuration, subtask)
@@ -65,11 +66,12 @@ def create_backend(
     }
     if name == "disk":
         # Only jobs that want it need LMDB.
-        from firesteel.state.disk_backend import DiskBackend
+        from firesteel.state.cached.disk_backend import DiskBackend
 
         return DiskBackend(clock, directory=directory, **options)
-    if chosen is not None:
-        name, opener = chosen.description, store_opener(chosen.load(), "set_state_backend()")
+    if program_backend is not None:
+        name = program_backend.description
+        opener = store_opener(program_backend.load(), "set_state_backend()")
     else:
         opener = opener_of_option(name)
     store = OpenedStore(
@@ -87,20 +89,20 @@ def check_backend(configuration: Configuration) -> None:
 
 def backend_name(configuration: Configuration) -> str:
     """``hashmap`` or ``disk``, whatever it is called in the configuration; or ``module:attribute`` of another one."""
-    wanted = configuration.get(STATE_BACKEND)
-    if ":" in wanted:
-        return wanted
-    found = _NAMES.get(wanted.rsplit(".", 1)[-1].lower().removesuffix("factory"))
-    if found is None:
+    configured = configuration.get(STATE_BACKEND)
+    if ":" in configured:
+        return configured
+    name = _NAMES.get(configured.rsplit(".", 1)[-1].lower().removesuffix("factory"))
+    if name is None:
         raise InvalidOptionError(
-            f"{STATE_BACKEND.key!r} is {wanted!r}, expected hashmap or disk (also: {', '.join(_NAMES)}), "
+            f"{STATE_BACKEND.key!r} is {configured!r}, expected hashmap or disk (also: {', '.join(_NAMES)}), "
             "or 'module:attribute' naming a backend of your own"
         )
-    return found
+    return name
 
 
 def _directory(configuration: Configuration, subtask: int) -> str | None:
     """One of the configured directories; the subtasks take turns."""
     configured = configuration.get(STATE_DISK_DIRS) or configuration.get(TMP_DIRS)
-    directories = [each.strip() for each in (configured or "").split(",") if each.strip()]
+    directories = [name.strip() for name in (configured or "").split(",") if name.strip()]
     return directories[subtask % len(directories)] if directories else None

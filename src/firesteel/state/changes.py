@@ -1,8 +1,8 @@
 """Which keys were touched since when: what a delta has to write, and what a snapshot in progress has saved already.
 
-Time is cut into generations by the snapshots. A delta is relative to the last *confirmed* checkpoint, and whether a
-checkpoint will be confirmed is known long after it was taken; so the keys of a generation are kept until a later
-checkpoint is confirmed, and pass to the next generation when theirs is given up.
+Time is cut into generations by the snapshots. A delta is relative to the last *completed* checkpoint, and whether a
+checkpoint is completed is known long after its snapshot was taken; so the keys of a generation are kept until a later
+checkpoint is completed, and pass to the next generation when theirs is aborted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Changes"]
 class Changes:
     """The touched keys of tables (in sets) or of timers (in dicts, because their order is kept).
 
-    ``current`` takes those of now. It is another object after every snapshot: do not keep it.
+    ``current`` collects those of now. It is another object after every snapshot: do not keep it.
     """
 
     __slots__ = ("_earlier", "_new", "current")
@@ -35,14 +35,14 @@ class Changes:
         """All that was touched between the base and the last snapshot."""
         if len(self._earlier) == 1:
             return self._earlier[0][1]
-        found = self._new()
+        all_touched = self._new()
         for _, touched in self._earlier:
-            found.update(touched)
-        return found
+            all_touched.update(touched)
+        return all_touched
 
-    def confirm(self, checkpoint_id: int) -> None:
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
         """That snapshot is the base from now on."""
-        self._earlier = [each for each in self._earlier if each[0] > checkpoint_id]
+        self._earlier = [generation for generation in self._earlier if generation[0] > checkpoint_id]
 
     def discard(self, checkpoint_id: int) -> None:
         """That snapshot will never be the base: what was touched before it belongs to the next one."""

@@ -1,7 +1,7 @@
 """Which key - and, for windows, which namespace - keyed state belongs to at the moment.
 
 Operators set ``current_key`` before they call user code, and every state reads it at every access. Where
-there is no key, `NoKey` stands in its place: it cannot be hashed, so whatever state is touched fails with
+there is no key, `NoKey` stands for it: it cannot be hashed, so whatever state is touched fails with
 a sentence, and the states themselves need not check.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Protocol
 
+from firesteel.common._override import override
 from firesteel.common.errors import UnsupportedOperationError
 
 __all__ = ["BEFORE_FIRST_KEY", "KeyContext", "NamespaceScope", "NoKey"]
@@ -21,7 +22,7 @@ class KeyContext(Protocol):
 
 
 class NoKey:
-    """Stands where a key would be while there is none."""
+    """Stands for the current key while there is none."""
 
     __slots__ = ("_reason",)
 
@@ -32,9 +33,11 @@ class NoKey:
         """Say why there is no key."""
         raise UnsupportedOperationError(self._reason)
 
+    @override
     def __hash__(self) -> int:
         self.refuse()
 
+    @override
     def __repr__(self) -> str:
         return "no key"
 

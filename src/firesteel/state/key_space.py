@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from firesteel.state.changes import Changes
-from firesteel.state.keyed_snapshot import Encode, TablePart
+from firesteel.state.snapshot.keyed_snapshot import Encode, TableSection
 
 __all__ = ["KeySpace", "Table", "TableId"]
 
@@ -22,7 +22,7 @@ class TableId(NamedTuple):
 class KeySpace:
     """All tables whose entries are found under the same kind of key: a key, or ``(key, namespace)``."""
 
-    __slots__ = ("changes", "encoders", "namespaced", "parts", "tables")
+    __slots__ = ("changes", "encoders", "key_encoders", "namespaced", "sections", "tables")
 
     def __init__(self, namespaced: bool) -> None:
         self.namespaced = namespaced
@@ -30,8 +30,9 @@ class KeySpace:
         self.encoders: dict[
             str, Encode
         ] = {}  # what a value becomes in a snapshot, where it is not written as it is
+        self.key_encoders: dict[str, Encode] = {}  # and what a key of a map state becomes
         self.changes = Changes()
-        self.parts: list[TablePart] = []  # of snapshots in progress
+        self.sections: list[TableSection] = []  # of snapshots in progress
 
     def table(self, name: str) -> Table:
         """The table of that name, which is made when it does not exist."""
@@ -54,16 +55,16 @@ class KeySpace:
         return bool(self.tables.get(name))
 
     def announce(self, keys: Any) -> None:
-        """These keys are about to change: snapshots in progress save what they have, deltas take note."""
-        for part in self.parts:
-            part.save(keys)
+        """These keys are about to change: snapshots in progress save what they have, the next delta notes the keys."""
+        for section in self.sections:
+            section.save(keys)
         self.changes.current.update(keys)
 
     def cut(self, checkpoint_id: int) -> None:
         """A snapshot begins."""
         self.changes.cut(checkpoint_id)
-        for part in self.parts:
-            part.touched.append(self.changes.current)
+        for section in self.sections:
+            section.touched.append(self.changes.current)
 
     def __len__(self) -> int:
         return sum(map(len, self.tables.values()))

@@ -1,7 +1,13 @@
 """Value, list, map, reducing and aggregating state over a dictionary from key to value.
 
-They hold live objects: what ``value()`` returns is what was put in, not a copy, and changing it in
-place without ``update`` is as undefined here as on every other backend.
+They hold live objects: what ``value()`` returns is what is stored, not a copy, and changing it in place without
+``update`` is as undefined here as on every other backend. What comes in is made private first, so that no object is
+in two states, or under two keys: changing one of them would change the other, until one is restored or comes back
+from disk. What is stored already may come in again, changed, and is not copied then. Tuples are not looked into,
+because that would cost more than all the rest of an update.
+
+What goes out as several values - elements, entries - is what there was at the time of the call, whatever is added or
+removed while somebody goes through it.
 """
 
 from __future__ import annotations
@@ -9,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from firesteel.common._override import override
+from firesteel.common._values import ATOMIC, MISSING, private
 from firesteel.common.errors import UnsupportedOperationError
 from firesteel.contracts.state import (
     AggregatingState,
@@ -20,9 +28,30 @@ from firesteel.contracts.state import (
     StateDescriptor,
     ValueState,
 )
+from firesteel.state.elements import ElementsView
 from firesteel.state.key_context import KeyContext, NamespaceScope
 
-_MISSING = object()
+__all__ = [
+    "HeapAggregatingState",
+    "HeapListState",
+    "HeapMapState",
+    "HeapReducingState",
+    "HeapState",
+    "HeapValueState",
+    "private_values",
+]
+
+_VIEW_FROM = 128  # elements; fewer are copied in less time than a view takes
+_all_atomic = ATOMIC.issuperset
+
+
+def private_values(values: Iterable[Any], own: Iterable[Any] = ()) -> list[Any]:
+    """A list of these values, of which nobody else holds one; those that are in ``own`` are not copied."""
+    listed = list(values)
+    if _all_atomic(map(type, listed)):
+        return listed
+    known = set(map(id, own))
+    return [value if type(value) is tuple or id(value) in known else private(value) for value in listed]
 
 
 class HeapState:
@@ -38,7 +67,7 @@ class HeapState:
         return self._table.get(stored_under)
 
     def set_namespace(self, namespace: Any) -> None:
-        """Turn to a namespace of the current key; for states from ``HashMapBackend.namespaced`` only."""
+        """Turn to a namespace of the current key; for states from ``KeyedBackend.namespaced`` only."""
         assert isinstance(self._keys, NamespaceScope), f"{self._descriptor!r} has no namespaces"
         self._keys.set_namespace(namespace)
 
@@ -46,10 +75,10 @@ class HeapState:
         """Move what ``key`` has in the namespaces ``sources`` into ``target``, in the order given."""
         table = self._table
         for source in sources:
-            found = table.pop((key, source), _MISSING)
-            if found is not _MISSING:
-                old = table.get((key, target), _MISSING)
-                table[(key, target)] = found if old is _MISSING else self.merged(old, found)
+            stored = table.pop((key, source), MISSING)
+            if stored is not MISSING:
+                old = table.get((key, target), MISSING)
+                table[(key, target)] = stored if old is MISSING else self.merged(old, stored)
 
     def merged(self, old: Any, new: Any) -> Any:
         """One stored value for two; only some kinds of state can do this."""
@@ -72,46 +101,63 @@ class HeapValueState(HeapState, ValueState[Any]):
         super().__init__(keys, table, descriptor)
         self._get = table.get  # a quarter less per access
 
+    @override
     def value(self) -> Any:
         """The current key's value, None when it has none."""
         return self._get(self._keys.current_key)
 
+    @override
     def update(self, value: Any) -> None:
         """Replace the value; None clears it."""
-        if value is None:
-            self.clear()
+        kind = type(value)
+        if kind is tuple or kind in ATOMIC:
+            if value is None:
+                self.clear()
+            else:
+                self._table[self._keys.current_key] = value
         else:
-            self._table[self._keys.current_key] = value
+            key = self._keys.current_key
+            self._table[key] = value if self._get(key) is value else private(value)
 
 
 class HeapListState(HeapState, ListState[Any]):
     """A list."""
 
+    @override
     def get(self) -> Iterable[Any]:
         """The elements; empty when there are none."""
-        return self._table.get(self._keys.current_key, ())  # type: ignore[no-any-return]
+        elements = self._table.get(self._keys.current_key)
+        if elements is None:
+            return []
+        return elements.copy() if len(elements) < _VIEW_FROM else ElementsView(elements)
 
+    @override
     def add(self, value: Any) -> None:
-        """Append one element."""
-        self._elements().append(value)
+        kind = type(value)
+        self._elements().append(value if kind is tuple or kind in ATOMIC else private(value))
 
+    @override
     def add_all(self, values: list[Any]) -> None:
-        """Append several elements."""
-        if values:
-            self._elements().extend(values)
+        elements = private_values(values)
+        if elements:
+            self._elements().extend(elements)
 
+    @override
     def update(self, values: list[Any]) -> None:
         """Replace all elements; an empty list clears the state."""
-        if values:
-            self._table[self._keys.current_key] = list(values)
+        key = self._keys.current_key
+        elements = private_values(values, self._table.get(key, ()))
+        if elements:
+            self._table[key] = elements
         else:
             self.clear()
 
+    @override
     def merged(self, old: Any, new: Any) -> Any:
-        """Both lists."""
         old.extend(new)
         return old
 
+    @override
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
 
@@ -122,19 +168,27 @@ class HeapListState(HeapState, ListState[Any]):
 class HeapMapState(HeapState, MapState[Any, Any]):
     """A dictionary."""
 
+    @override
     def get(self, key: Any) -> Any:
         """The value under ``key``, None when there is none."""
         return self._entries().get(key)
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Set one entry."""
-        self._table.setdefault(self._keys.current_key, {})[key] = value
+        entries = self._table.setdefault(self._keys.current_key, {})
+        kind = type(value)
+        if not (kind is tuple or kind in ATOMIC or entries.get(key) is value):
+            value = private(value)
+        entries[key] = value
 
+    @override
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        """Set several entries."""
         if dict_value:
-            self._table.setdefault(self._keys.current_key, {}).update(dict_value)
+            entries = self._table.setdefault(self._keys.current_key, {})
+            values = private_values(dict_value.values(), map(entries.get, dict_value))
+            entries.update(zip(dict_value, values, strict=True))
 
+    @override
     def remove(self, key: Any) -> None:
         """Remove one entry, if it is there; the last one takes the whole map with it."""
         entries = self._entries()
@@ -142,38 +196,48 @@ class HeapMapState(HeapState, MapState[Any, Any]):
         if not entries:
             self.clear()
 
+    @override
     def contains(self, key: Any) -> bool:
         """Whether there is an entry under ``key``."""
         return key in self._entries()
 
+    @override
     def items(self) -> Iterable[tuple[Any, Any]]:
         """The entries; a copy, so they may be changed while iterating."""
-        return list(self._entries().items())
+        return self._entries().copy().items()
 
+    @override
     def keys(self) -> Iterable[Any]:
         """The keys of the entries."""
-        return list(self._entries())
+        return self._entries().copy().keys()
 
+    @override
     def values(self) -> Iterable[Any]:
         """The values of the entries."""
-        return list(self._entries().values())
+        return self._entries().copy().values()
 
+    @override
     def is_empty(self) -> bool:
         """Whether there is no entry."""
         return not self._entries()
 
+    @override
     def __getitem__(self, key: Any) -> Any:
         return self.get(key)
 
+    @override
     def __setitem__(self, key: Any, value: Any) -> None:
         self.put(key, value)
 
+    @override
     def __delitem__(self, key: Any) -> None:
         self.remove(key)
 
+    @override
     def __contains__(self, key: Any) -> bool:
         return self.contains(key)
 
+    @override
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
@@ -188,18 +252,23 @@ class HeapReducingState(HeapState, ReducingState[Any]):
         super().__init__(keys, table, descriptor)
         self._reduce = descriptor.get_reduce_function().reduce
 
+    @override
     def get(self) -> Any:
         """The combined value, None before the first addition."""
         return self._table.get(self._keys.current_key)
 
+    @override
     def add(self, value: Any) -> None:
         """Combine ``value`` into the state."""
         key = self._keys.current_key
-        old = self._table.get(key, _MISSING)
-        self._table[key] = value if old is _MISSING else self._reduce(old, value)
+        old = self._table.get(key, MISSING)
+        reduced = value if old is MISSING else self._reduce(old, value)
+        if reduced is value and not (type(value) is tuple or type(value) in ATOMIC):
+            reduced = private(value)  # the function may change it with the next addition
+        self._table[key] = reduced
 
+    @override
     def merged(self, old: Any, new: Any) -> Any:
-        """The reduction of both."""
         return self._reduce(old, new)
 
 
@@ -212,22 +281,25 @@ class HeapAggregatingState(HeapState, AggregatingState[Any, Any]):
         super().__init__(keys, table, descriptor)
         self._function = descriptor.get_agg_function()
 
+    @override
     def get(self) -> Any:
         """The result of the accumulator, None before the first addition."""
         return self.peek(self._keys.current_key)
 
+    @override
     def peek(self, stored_under: Any) -> Any:
         """The result of the accumulator of a key."""
-        accumulator = self._table.get(stored_under, _MISSING)
-        return None if accumulator is _MISSING else self._function.get_result(accumulator)
+        accumulator = self._table.get(stored_under, MISSING)
+        return None if accumulator is MISSING else self._function.get_result(accumulator)
 
+    @override
     def add(self, value: Any) -> None:
         """Take ``value`` into the accumulator."""
         key = self._keys.current_key
-        old = self._table.get(key, _MISSING)
-        accumulator = self._function.create_accumulator() if old is _MISSING else old
+        old = self._table.get(key, MISSING)
+        accumulator = private(self._function.create_accumulator()) if old is MISSING else old
         self._table[key] = self._function.add(value, accumulator)
 
+    @override
     def merged(self, old: Any, new: Any) -> Any:
-        """One accumulator for both."""
         return self._function.merge(old, new)

@@ -1,6 +1,6 @@
 """State that belongs to a subtask rather than to a key: lists, and broadcast state.
 
-A list is dealt out anew when the parallelism changes, a union list is given whole to everybody. Broadcast state is a
+A list is redistributed when the parallelism changes, a union list is given whole to everybody. Broadcast state is a
 map that is the same in every subtask: the broadcast side of a function writes it, the other side gets a view
 that refuses to.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from firesteel.common._override import override
 from firesteel.common.errors import CorruptStateError, ProgramError, UnsupportedOperationError, short_repr
 from firesteel.contracts.state import (
     BroadcastState,
@@ -21,10 +22,10 @@ from firesteel.contracts.state import (
     StateDescriptor,
 )
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.state_blocks import read_block, write_block
+from firesteel.state.snapshot.state_blocks import read_block, write_block
 from firesteel.state.state_migration import migration
-from firesteel.state.state_registry import checked, meta_of
-from firesteel.state.user_serializers import Encode, item_encoding
+from firesteel.state.state_registry import meta_of, needs_migration
+from firesteel.state.user_serializers import Encode, evolution, item_encoding
 
 __all__ = ["HeapBroadcastState", "OperatorStateBackend", "ReadOnlyView", "SubtaskListState"]
 
@@ -36,30 +37,34 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         self._name = name
         self._table = table
 
+    @override
     def get(self, key: Any) -> Any:
         """The value under ``key``, None when there is none."""
         return self._table.get(key)
 
+    @override
     def contains(self, key: Any) -> bool:
         """Whether there is a value under ``key``."""
         return key in self._table
 
+    @override
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Pairs of key and value; a copy."""
         return list(self._table.items())
 
+    @override
     def keys(self) -> Iterable[Any]:
-        """The keys; a copy."""
         return list(self._table)
 
+    @override
     def values(self) -> Iterable[Any]:
-        """The values; a copy."""
         return list(self._table.values())
 
+    @override
     def is_empty(self) -> bool:
-        """Whether nothing is stored."""
         return not self._table
 
+    @override
     def clear(self) -> None:
         """Only the broadcast side may."""
         self._refuse("clear()")
@@ -92,25 +97,29 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 class HeapBroadcastState(ReadOnlyView, BroadcastState[Any, Any]):
     """Broadcast state as the broadcast side sees it."""
 
+    @override
     def clear(self) -> None:
-        """Forget everything."""
         self._table.clear()
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Store ``value`` under ``key``."""
         self._table[key] = value
 
+    @override
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         """Store all pairs of a dict."""
         self._table.update(dict_value)
 
+    @override
     def remove(self, key: Any) -> None:
         """Forget the value under ``key``; nothing happens when there is none."""
         self._table.pop(key, None)
 
+    @override
     def __setitem__(self, key: Any, value: Any) -> None:
         self.put(key, value)
 
+    @override
     def __delitem__(self, key: Any) -> None:
         self.remove(key)
 
@@ -121,32 +130,32 @@ class SubtaskListState(ListState[Any]):
     def __init__(self, items: list[Any]) -> None:
         self.items = items
 
+    @override
     def get(self) -> Iterable[Any]:
-        """The elements; a copy."""
         return list(self.items)
 
+    @override
     def add(self, value: Any) -> None:
-        """Append one element."""
         self.items.append(value)
 
+    @override
     def add_all(self, values: list[Any]) -> None:
-        """Append several elements."""
         self.items.extend(values)
 
+    @override
     def update(self, values: list[Any]) -> None:
-        """Replace all elements."""
         self.items = list(values)
 
+    @override
     def clear(self) -> None:
-        """Forget all elements."""
         self.items = []
 
 
 class OperatorStateBackend(OperatorStateStore):
     """The list, union list and broadcast states of one operator's subtask.
 
-    ``descriptors`` are those that were given to ``broadcast()``. What was restored waits until its state is asked
-    for, and goes into snapshots as it is as long as nobody does.
+    ``descriptors`` are those that were given to ``broadcast()``. What was restored waits until its state is registered,
+    and goes into snapshots as it is until then.
     """
 
     def __init__(self, descriptors: Iterable[MapStateDescriptor] = (), operator: str = "") -> None:
@@ -155,8 +164,8 @@ class OperatorStateBackend(OperatorStateStore):
         self._metas: dict[str, StateMeta] = {}
         self._encoders: dict[str, Encode] = {}  # of states for which the user has written a serializer
         self._lists: dict[str, SubtaskListState] = {}
-        self._found: dict[str, _Waiting] = {}
-        self._found_metas: dict[str, StateMeta] = {}
+        self._restored: dict[str, _RestoredState] = {}
+        self._restored_metas: dict[str, StateMeta] = {}
         #: What each broadcast state holds.
         self.tables: dict[str, dict[Any, Any]] = {}
         self._states: dict[str, HeapBroadcastState] = {}
@@ -165,27 +174,30 @@ class OperatorStateBackend(OperatorStateStore):
 
     # States -------------------------------------------------------------------------------------------
 
+    @override
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of this subtask; dealt out evenly when the parallelism changes."""
+        """A list of this subtask; redistributed evenly when the parallelism changes."""
         return self._list(state_descriptor, StateMode.SPLIT)
 
+    @override
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         """A list of this subtask; after a restart every subtask gets those of all."""
         return self._list(state_descriptor, StateMode.UNION)
 
+    @override
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """A map that is the same in every subtask."""
         name = state_descriptor.get_name()
-        found = self._claim(state_descriptor, StateMode.BROADCAST, "map")
+        restored = self._register(state_descriptor, StateMode.BROADCAST, "map")
         if name not in self._states:
-            table = self.tables[name] = dict(found)
+            table = self.tables[name] = dict(restored)
             self._states[name] = HeapBroadcastState(name, table)
             self._views[name] = ReadOnlyView(name, table)
         return self._states[name]
 
     def _list(self, descriptor: ListStateDescriptor, mode: StateMode) -> ListState[Any]:
-        found = self._claim(descriptor, mode, "list")
-        return self._lists.setdefault(descriptor.get_name(), SubtaskListState(found))
+        restored = self._register(descriptor, mode, "list")
+        return self._lists.setdefault(descriptor.get_name(), SubtaskListState(restored))
 
     # Broadcast streams --------------------------------------------------------------------------------
 
@@ -216,81 +228,91 @@ class OperatorStateBackend(OperatorStateStore):
         items |= {name: list(table.items()) for name, table in self.tables.items()}
         items |= {name: list(map(encode, items[name])) for name, encode in self._encoders.items()}
         modes = {name: meta.mode for name, meta in self._metas.items()}
-        items |= {name: waiting.own for name, waiting in self._found.items()}
-        modes |= {name: waiting.mode for name, waiting in self._found.items()}
+        items |= {name: waiting.own for name, waiting in self._restored.items()}
+        modes |= {name: waiting.mode for name, waiting in self._restored.items()}
         return [
-            write_block(("list", name, modes[name].value, found)) for name, found in items.items() if found
+            write_block(("list", name, modes[name].value, listed)) for name, listed in items.items() if listed
         ]
 
     def restore(self, blocks: Sequence[Sequence[bytes]], subtask: int, parallelism: int) -> None:
-        """Take this subtask's share of what all subtasks of an earlier run had; before the operator is opened.
+        """Restore this subtask's share of what all subtasks of an earlier run had; before the operator is opened.
 
         The lists stay with their subtasks when there are as many as before.
         """
-        lists = [_lists_of(each) for each in blocks]
-        for name, mode in {name: mode for each in lists for name, (mode, _) in each.items()}.items():
-            items = [each.get(name, (mode, []))[1] for each in lists]
-            self._found[name] = _Waiting.of(StateMode(mode), items, subtask, parallelism)
+        lists = [_lists_of(payloads) for payloads in blocks]
+        for name, mode in {name: mode for by_name in lists for name, (mode, _) in by_name.items()}.items():
+            items = [by_name.get(name, (mode, []))[1] for by_name in lists]
+            self._restored[name] = _RestoredState.of(StateMode(mode), items, subtask, parallelism)
 
     def expect(self, metas: Iterable[StateMeta]) -> None:
-        """What is known of the states that are restored; asking for one in another way is refused."""
-        self._found_metas.update({meta.name: meta for meta in metas if meta.mode is not StateMode.KEYED})
+        """Announce the states that are restored; registering one in another way is refused."""
+        self._restored_metas.update({meta.name: meta for meta in metas if meta.mode is not StateMode.KEYED})
 
     def metas(self) -> tuple[StateMeta, ...]:
-        """What a manifest says of the states, also of those that were restored and not asked for yet."""
-        return (*self._metas.values(), *self._found_metas.values())
+        """What a manifest says of the states, also of those that were restored and not registered yet."""
+        return (*self._metas.values(), *self._restored_metas.values())
 
-    def unclaimed(self) -> list[str]:
-        """Names of restored states that the program has not asked for; to be looked at after it was opened."""
+    def unregistered(self) -> list[str]:
+        """Names of restored states that the program has not registered; to be looked at after it was opened."""
         return list(
-            dict.fromkeys([*self._found_metas, *(name for name, found in self._found.items() if found.items)])
+            dict.fromkeys(
+                [
+                    *self._restored_metas,
+                    *(name for name, restored in self._restored.items() if restored.items),
+                ]
+            )
         )
 
-    def drop_unclaimed(self) -> None:
-        """Forget what `unclaimed` lists."""
-        self._found.clear()
-        self._found_metas.clear()
+    def drop_unregistered(self) -> None:
+        """Forget what `unregistered` lists."""
+        self._restored.clear()
+        self._restored_metas.clear()
 
-    def _claim(self, descriptor: StateDescriptor, mode: StateMode, kind: str) -> list[Any]:
-        """Take note of a state that is asked for; what was restored for it, the first time."""
-        wanted = meta_of(descriptor, mode, kind)
-        known = self._metas.setdefault(wanted.name, wanted)
+    def _register(self, descriptor: StateDescriptor, mode: StateMode, kind: str) -> list[Any]:
+        """Register a state that is asked for; returns what was restored for it, the first time."""
+        declared = meta_of(descriptor, mode, kind)
+        known = self._metas.setdefault(declared.name, declared)
         encode = item_encoding(descriptor)
         if encode is not None:
-            self._encoders[wanted.name] = encode
+            self._encoders[declared.name] = encode
         if known.mode is not mode:
             raise ProgramError(
-                f"state {wanted.name!r} is declared twice in one function: as {known.mode.value} state and as "
+                f"state {declared.name!r} is declared twice in one function: as {known.mode.value} state and as "
                 f"{mode.value} state; give each state a name of its own"
             )
-        for name in (wanted.name, *descriptor.get_old_names()):
-            meta, found = self._found_metas.pop(name, None), self._found.pop(name, None)
-            if meta is not None or found is not None:
-                return self._converted(descriptor, wanted, meta, [] if found is None else found.items)
+        for name in (declared.name, *descriptor.get_old_names()):
+            meta, restored = self._restored_metas.pop(name, None), self._restored.pop(name, None)
+            if meta is not None or restored is not None:
+                return self._converted(descriptor, declared, meta, [] if restored is None else restored.items)
         return []
 
     def _converted(
-        self, descriptor: StateDescriptor, wanted: StateMeta, meta: StateMeta | None, items: list[Any]
+        self, descriptor: StateDescriptor, declared: StateMeta, meta: StateMeta | None, items: list[Any]
     ) -> list[Any]:
-        if meta is None or not checked(self._operator, meta, wanted, descriptor):
+        if meta is None:
             return items
-        migrate = migration(self._operator, descriptor, meta.version)
+        migrates = needs_migration(self._operator, meta, declared, descriptor)
+        migrate = (
+            migration(self._operator, descriptor, meta.version)
+            if migrates
+            else evolution(descriptor, meta.type)
+        )
         if migrate is None:
             return items
-        if wanted.mode is StateMode.BROADCAST:
+        if declared.mode is StateMode.BROADCAST:
             return [(key, migrate(value)) for key, value in items]
         return [migrate(item) for item in items]
 
 
-class _Waiting(NamedTuple):
-    """What was restored for a state, and the part of it that no other subtask will write."""
+class _RestoredState(NamedTuple):
+    """What was restored for a state; ``own`` is what no other subtask will write of it."""
 
     mode: StateMode
     items: list[Any]
     own: list[Any]
 
     @classmethod
-    def of(cls, mode: StateMode, lists: list[list[Any]], subtask: int, parallelism: int) -> _Waiting:
+    def of(cls, mode: StateMode, lists: list[list[Any]], subtask: int, parallelism: int) -> _RestoredState:
         """The share of one subtask in the lists of the old ones."""
         items = _share(mode, lists, subtask, parallelism)
         # All have the whole union: if all wrote it, there would be more of it after every restart.
@@ -300,23 +322,23 @@ class _Waiting(NamedTuple):
 
 def _lists_of(blocks: Sequence[bytes]) -> dict[str, tuple[str, list[Any]]]:
     """Mode and items by name."""
-    found: dict[str, tuple[str, list[Any]]] = {}
+    by_name: dict[str, tuple[str, list[Any]]] = {}
     for payload in blocks:
         match read_block(payload):
             case ("list", str(name), str(mode), list(items)):
-                found[name] = (mode, items)
+                by_name[name] = (mode, items)
             case unknown:
                 raise CorruptStateError(f"a block of operator state begins with {short_repr(unknown[:1])}")
-    return found
+    return by_name
 
 
 def _share(mode: StateMode, lists: list[list[Any]], subtask: int, parallelism: int) -> list[Any]:
     """What one of the new subtasks gets of the lists of the old ones."""
     if mode is StateMode.BROADCAST:
-        return lists[subtask % len(lists)] or next((each for each in lists if each), [])
+        return lists[subtask % len(lists)] or next((of_subtask for of_subtask in lists if of_subtask), [])
     if mode is StateMode.SPLIT and len(lists) == parallelism:
         return lists[subtask]
-    items = [item for each in lists for item in each]
+    items = [item for of_subtask in lists for item in of_subtask]
     if mode is StateMode.UNION:
         return items
     return items[subtask * len(items) // parallelism : (subtask + 1) * len(items) // parallelism]

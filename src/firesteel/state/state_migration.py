@@ -14,6 +14,7 @@ from firesteel.common.errors import IncompatibleStateError, short_repr
 from firesteel.contracts.state import StateDescriptor
 from firesteel.plan.state_handles import StateMeta
 from firesteel.state.state_registry import StateKind
+from firesteel.state.user_serializers import evolution
 
 __all__ = ["conversion", "migration"]
 
@@ -26,42 +27,44 @@ def migration(operator: str, descriptor: StateDescriptor, version: int) -> Conve
     if migrate is None:
         return None
 
-    def one(value: Any) -> Any:
+    def migrate_value(value: Any) -> Any:
         try:
             return migrate(value, version)
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            frame = traceback.extract_tb(error.__traceback__)[-1]
             of_operator = f" of operator {operator!r}" if operator else ""
             # Incompatible, and so the end of the job: the next attempt would meet the same value.
             raise IncompatibleStateError(
                 f"state {descriptor.get_name()!r}{of_operator} cannot be converted to version "
                 f"{descriptor.get_version()}: its migration function got the saved value {short_repr(value)} of "
-                f"version {version} and raised {type(error).__name__}: {error} (line {place.lineno} of "
-                f"{place.filename}); let it handle every value that was saved with that version"
+                f"version {version} and raised {type(error).__name__}: {error} (line {frame.lineno} of "
+                f"{frame.filename}); let it handle every value that was saved with that version"
             ) from error
 
-    return one
+    return migrate_value
 
 
 def conversion(
-    operator: str, descriptor: StateDescriptor, found: StateMeta, migrates: bool, now: int
+    operator: str, descriptor: StateDescriptor, saved: StateMeta, migrates: bool, now: int
 ) -> Convert | None:
     """From a stored value as it was found to one as it is wanted; None when nothing has to be done."""
-    had_ttl = StateKind.parse(found.kind).has_ttl
+    had_ttl = StateKind.parse(saved.kind).has_ttl
     has_ttl = descriptor.get_ttl_config() is not None
-    migrate = migration(operator, descriptor, found.version) if migrates else None
+    migrate = (
+        migration(operator, descriptor, saved.version) if migrates else evolution(descriptor, saved.type)
+    )
     if migrate is None and had_ttl == has_ttl:
         return None
 
-    def one(stored: Any) -> Any:
+    def convert_value(stored: Any) -> Any:
         value, time = stored if had_ttl else (stored, now)
         if migrate is not None:
             value = migrate(value)
         return (value, time) if has_ttl else value
 
-    match StateKind.parse(found.kind).base:
+    match StateKind.parse(saved.kind).base:
         case "list":
-            return lambda stored: [one(each) for each in stored]
+            return lambda stored: [convert_value(item) for item in stored]
         case "map":
-            return lambda stored: {key: one(each) for key, each in stored.items()}
-    return one
+            return lambda stored: {key: convert_value(item) for key, item in stored.items()}
+    return convert_value

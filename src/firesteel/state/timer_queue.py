@@ -4,7 +4,7 @@ Entries are kept in one bucket per time; a heap orders the times. Most times hav
 one is the entry itself and becomes a dictionary only when a second one comes. Deleting leaves the time in
 the heap; a time without a bucket is skipped when it comes up, and when most times are such the heap is rebuilt.
 
-For snapshots a queue can be frozen while it goes on changing: before the bucket of a time changes for the first time
+For snapshots a queue can be frozen while it keeps changing: before the bucket of a time changes for the first time
 since, the frozen view keeps a copy of it. So freezing a million timers costs a list of their times.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.state.changes import Changes
-from firesteel.state.keyed_snapshot import FrozenTimers, Timers
+from firesteel.state.snapshot.keyed_snapshot import FrozenTimers, Timers
 
-__all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "take_last", "whole"]
+__all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "pop_last", "whole"]
 
 _SLACK = 64  # times without timers that the heap may hold beyond as many as it has with timers
 
@@ -113,12 +113,12 @@ class TimerQueue:
     def __len__(self) -> int:
         return sum(len(bucket) if type(bucket) is Bucket else 1 for bucket in self._buckets.values())
 
-    def about(self) -> int:
+    def approximate_length(self) -> int:
         """About how many timers there are."""
         return len(self)
 
     def due(self, time: int) -> Iterator[tuple[int, Any]]:
-        """Take out the timers up to ``time``, earliest first, including those registered meanwhile."""
+        """Pop the timers up to ``time``, earliest first, including those registered meanwhile."""
         heap, buckets = self._heap, self._buckets
         while heap and heap[0] <= time:
             at = heappop(heap)
@@ -143,6 +143,10 @@ class TimerQueue:
                 yield at, entry
         self._firing = None
 
+    def restart(self) -> None:
+        """The last timers of all have rung for some keys, and others begin: theirs may be for the end of time, too."""
+        self._ended = False
+
     def entries(self) -> Iterator[tuple[int, Any]]:
         """All timers, in no particular order."""
         for time, bucket in self._buckets.items():
@@ -153,7 +157,7 @@ class TimerQueue:
 
     @property
     def log(self) -> Changes | None:
-        """Takes note of every timer that comes or goes; None while nobody wants to know."""
+        """Notes every timer that comes or goes; None while nobody wants to know."""
         return self._log
 
     @log.setter
@@ -170,7 +174,7 @@ class TimerQueue:
 
     def thaw(self, view: FrozenQueue) -> None:
         """A view is needed no more."""
-        self._views = [each for each in self._views if each is not view]
+        self._views = [other for other in self._views if other is not view]
         self._watched = self._log is not None or bool(self._views)
 
     def _note(self, time: int, entries: Iterable[Hashable]) -> None:
@@ -187,14 +191,14 @@ class TimerQueue:
 class FrozenQueue:
     """The timers of a queue at one moment."""
 
-    __slots__ = ("_buckets", "_changed", "_entries", "_kept", "_queue", "_time", "_times")
+    __slots__ = ("_before", "_buckets", "_changed", "_entries", "_queue", "_time", "_times")
 
     def __init__(
         self, queue: TimerQueue, buckets: dict[int, Any], changed: Iterable[tuple[int, Any]] | None
     ) -> None:
         self._queue = queue
         self._buckets = buckets
-        self._kept: dict[int, Any] = {}  # buckets that have changed since, as they were
+        self._before: dict[int, Any] = {}  # buckets that have changed since, as they were
         self._changed = None if changed is None else list(changed)[::-1]  # last one first
         self._times = list(buckets) if changed is None else []
         self._time = 0
@@ -202,33 +206,33 @@ class FrozenQueue:
 
     @property
     def done(self) -> bool:
-        """Whether all have been taken."""
+        """Whether all have been popped."""
         return not (self._entries or self._times or self._changed)
 
     def keep(self, time: int) -> None:
         """The bucket of a time is about to change."""
-        if time not in self._kept:
+        if time not in self._before:
             bucket = self._buckets.get(time, NO_BUCKET)
-            self._kept[time] = Bucket(bucket) if type(bucket) is Bucket else bucket
+            self._before[time] = Bucket(bucket) if type(bucket) is Bucket else bucket
 
-    def take(self, count: int) -> tuple[Timers, Timers]:
+    def pop(self, count: int) -> tuple[Timers, Timers]:
         """Some more timers: those that were there, and those that were gone."""
         if self._changed is None:
-            return self._take_all(count), ([], [])
-        taken = take_last(self._changed, count)
-        is_there = [entry in members(self._bucket(time)) for time, entry in taken]
+            return self._pop_all(count), ([], [])
+        popped = pop_last(self._changed, count)
+        is_there = [entry in members(self._bucket(time)) for time, entry in popped]
         gone = [not there for there in is_there]
-        return _lists(compress(taken, is_there)), _lists(compress(taken, gone))
+        return _lists(compress(popped, is_there)), _lists(compress(popped, gone))
 
     def drain(self) -> None:
-        """Nothing to let go: it is all in memory."""
+        """Nothing to do: all timers are in memory."""
 
     def close(self) -> None:
-        """Nobody will take any more."""
+        """Release the queue: nobody will pop any more."""
         self._times, self._entries, self._changed = [], [], None
         self._queue.thaw(self)
 
-    def _take_all(self, count: int) -> Timers:
+    def _pop_all(self, count: int) -> Timers:
         # No pair is made per timer: a million of them would call the garbage collector into the middle of a job.
         times: list[int] = []
         entries: list[Any] = []
@@ -237,26 +241,26 @@ class FrozenQueue:
                 self._time = self._times.pop()
                 self._entries = list(members(self._bucket(self._time)))
                 self._entries.reverse()
-            found = self._entries[-1 : -1 - (count - len(times)) : -1]
-            del self._entries[len(self._entries) - len(found) :]
-            entries += found
-            times += [self._time] * len(found)
+            popped = self._entries[-1 : -1 - (count - len(times)) : -1]
+            del self._entries[len(self._entries) - len(popped) :]
+            entries += popped
+            times += [self._time] * len(popped)
         return times, entries
 
     def _bucket(self, time: int) -> Any:
-        return self._kept[time] if time in self._kept else self._buckets.get(time, NO_BUCKET)
+        return self._before[time] if time in self._before else self._buckets.get(time, NO_BUCKET)
 
 
-def take_last(timers: list[tuple[int, Any]], count: int) -> list[tuple[int, Any]]:
-    """Take so many timers off the end of a list, the last one first."""
-    taken = timers[: -count - 1 : -1]
+def pop_last(timers: list[tuple[int, Any]], count: int) -> list[tuple[int, Any]]:
+    """Pop ``count`` timers off the end of a list, the last one first."""
+    popped = timers[: -count - 1 : -1]
     del timers[-count:]
-    return taken
+    return popped
 
 
 def _lists(timers: Iterable[tuple[int, Any]]) -> Timers:
-    chosen = list(timers)
-    return [time for time, _ in chosen], [entry for _, entry in chosen]
+    listed = list(timers)
+    return [time for time, _ in listed], [entry for _, entry in listed]
 
 
 def members(bucket: Any) -> Iterable[Any]:

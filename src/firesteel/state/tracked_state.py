@@ -1,6 +1,6 @@
 """What every keyed backend shares: tables, timers and stores of which snapshots can be taken while they change.
 
-See `hashmap_backend` for how changes are announced, `keyed_snapshot` for what a snapshot does with that.
+See `keyed_backend` for how changes are announced, `keyed_snapshot` for what a snapshot does with that.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from functools import partial
 from typing import Any, Protocol
 
 from firesteel.state.changes import Changes
+from firesteel.state.collection_changes import CollectionChanges
 from firesteel.state.key_space import KeySpace, Table, TableId
-from firesteel.state.keyed_snapshot import (
+from firesteel.state.size_in_memory import TIMER_BYTES, approximate_bytes
+from firesteel.state.snapshot.chain import SnapshotChain
+from firesteel.state.snapshot.keyed_snapshot import (
     Keep,
     KeyedSnapshot,
-    SnapshotPart,
+    SnapshotSection,
     StoreBegins,
-    TablePart,
-    TimersPart,
+    TableSection,
+    TimersSection,
 )
-from firesteel.state.snapshot_chain import SnapshotChain
-from firesteel.state.state_blocks import Block
+from firesteel.state.snapshot.state_blocks import Block
 from firesteel.state.timer_queue import TimerQueue
 from firesteel.state.waiting_entries import WaitingEntries
 
@@ -32,12 +34,12 @@ _MANY_CHANGES = 1_000_000  # beyond which, and beyond twice the entries there ar
 class EntryStore(Protocol):
     """What an operator keeps beside the tables; always written whole."""
 
-    def freeze(self, name: str) -> list[SnapshotPart]:
+    def freeze(self, name: str) -> list[SnapshotSection]:
         """What there is now, as blocks ``("entries", name, keys, values, extra)``."""
         ...
 
     def restore(self, keys: list[Any], values: list[Any], extra: Any) -> None:
-        """Take the entries of one block back."""
+        """Restore the entries of one block."""
         ...
 
 
@@ -52,10 +54,10 @@ class TrackedState:
     def __init__(self, incremental: bool, max_deltas: int) -> None:
         #: Whether changes have to be announced; operators look at it once per batch.
         self.tracks = self._always_tracks
-        self._takes_note = False  # whether what is announced matters to a snapshot
+        self._notes_changes = False  # whether what is announced matters to a snapshot
         self._keys, self._pairs = self._spaces = (self._make_space(False), self._make_space(True))
         self._timers: dict[TableId, TimerQueue] = {}
-        self._unclaimed_timers: set[TableId] = set()  # queues that were restored, and nobody has asked for
+        self._unregistered_timers: set[TableId] = set()  # restored queues that no operator has asked for
         self._stores: dict[str, EntryStore] = {}
         self._waiting = WaitingEntries()
         self._chain = SnapshotChain(incremental, max_deltas)
@@ -69,6 +71,12 @@ class TrackedState:
         for space in self._spaces:
             for name, table in space.tables.items():
                 yield TableId(name, space.namespaced), table
+
+    def in_memory(self) -> tuple[int, int]:
+        """How many entries of states and timers are in memory, and about how many bytes they take; always quick."""
+        tables = [table for _, table in self.tables()]
+        timers = sum(len(queue) for _, queue in self.timers())
+        return sum(map(len, tables)) + timers, sum(map(approximate_bytes, tables)) + timers * TIMER_BYTES
 
     def encode_with(self, name: str, encode: Callable[[Any], Any]) -> None:
         """Write the values of a table (by key) as what ``encode`` makes of them; they are restored as that."""
@@ -88,7 +96,7 @@ class TrackedState:
         """Announces what goes because it has expired, whoever has the word at the moment."""
 
         def announce(key: Any) -> None:
-            if self._takes_note:
+            if self._notes_changes:
                 space.announce((key,))
 
         return announce
@@ -98,7 +106,7 @@ class TrackedState:
     def timer_queue(self, name: str, namespaced: bool = False) -> TimerQueue:
         """The queue of that name, with what was restored for it; its entries are keys, or ``(key, namespace)``."""
         timers_id = TableId(name, namespaced)
-        self._unclaimed_timers.discard(timers_id)
+        self._unregistered_timers.discard(timers_id)
         return self._queue(timers_id)
 
     def _queue(self, timers_id: TableId) -> TimerQueue:
@@ -116,92 +124,104 @@ class TrackedState:
         return iter(self._timers.items())
 
     def add_store(self, name: str, store: EntryStore) -> None:
-        """Make a store part of this state; what was restored under this name before is handed over now."""
+        """Add a store to this state; what was restored under this name before is handed over now."""
         self._stores[name] = store
-        for keys, values, extra in self._waiting.take(name):
+        for keys, values, extra in self._waiting.pop(name):
             store.restore(keys, values, extra)
 
     # Snapshots ----------------------------------------------------------------------------------------
 
     def begin_snapshot(self, checkpoint_id: int, full: bool = False) -> KeyedSnapshot:
-        """The state of this moment, to be serialised by `KeyedSnapshot.step` while processing goes on.
+        """The state of this moment, to be serialised by `KeyedSnapshot.step` while processing continues.
 
-        A delta to the last confirmed checkpoint when that is possible and ``full`` is false.
+        A delta to the last completed checkpoint when that is possible and ``full`` is false.
         """
         self._limit_changes()
         base = None if full else self._chain.base
         for space in self._spaces:
             space.cut(checkpoint_id)
+        self._cut_more(checkpoint_id)
         for timers in self._timers.values():
             if timers.log is not None:
                 timers.log.cut(checkpoint_id)
-        snapshot = KeyedSnapshot(checkpoint_id, base, self._parts(base is None), self._written)
+        snapshot = KeyedSnapshot(checkpoint_id, base, self._sections(base is None), self._written)
         self._chain.began(snapshot)
         if not snapshot.done:
             self._in_progress.append(snapshot)
         self._watch()
         return snapshot
 
-    def confirm(self, checkpoint_id: int) -> None:
+    def _cut_more(self, checkpoint_id: int) -> None:
+        """Begin a generation of the changes that a subclass remembers besides."""
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
         """The checkpoint is durable: from now on deltas build on it. Never for savepoints: they may be deleted."""
-        if self._chain.confirm(checkpoint_id):
+        if self._chain.checkpoint_completed(checkpoint_id):
             for changes in self._changes():
-                changes.confirm(checkpoint_id)
+                changes.checkpoint_completed(checkpoint_id)
         self._watch()
 
     def discard(self, checkpoint_id: int) -> None:
-        """Nothing will build on the checkpoint: it was given up, or it is a savepoint."""
-        for snapshot in [each for each in self._in_progress if each.checkpoint_id == checkpoint_id]:
-            snapshot.cancel()
+        """Nothing will build on the checkpoint: it was aborted, or it is a savepoint."""
+        for snapshot in list(self._in_progress):
+            if snapshot.checkpoint_id == checkpoint_id:
+                snapshot.cancel()
         self._chain.discard(checkpoint_id)
         for changes in self._changes():
             changes.discard(checkpoint_id)
         self._watch()
 
-    def _parts(self, full: bool) -> list[SnapshotPart]:
-        parts: list[SnapshotPart] = []
+    def _sections(self, full: bool) -> list[SnapshotSection]:
+        sections: list[SnapshotSection] = []
         for space in self._spaces:
-            parts += self._space_parts(space, full)
+            sections += self._space_sections(space, full)
         for (name, namespaced), timers in self._timers.items():
             changed = None if full else timers.log.before_last_cut() if timers.log is not None else ()
-            parts.append(TimersPart(name, namespaced, timers.freeze(changed)))
+            sections.append(TimersSection(name, namespaced, timers.freeze(changed)))
         for name, store in self._stores.items():
             if not full:
-                parts.append(StoreBegins(name))
-            parts += store.freeze(name)
-        return parts
+                sections.append(StoreBegins(name))
+            sections += store.freeze(name)
+        return sections
 
-    def _space_parts(self, space: KeySpace, full: bool) -> list[SnapshotPart]:
+    def _space_sections(self, space: KeySpace, full: bool) -> list[SnapshotSection]:
         changed = None if full else space.changes.before_last_cut()
-        found = [
-            TablePart(table, changed, space.changes.current, **self._part_options(space, name, full))
+        sections = [
+            TableSection(table, changed, space.changes.current, **self._section_options(space, name, full))
             for name, table in space.tables.items()
         ]
-        space.parts += found
-        return [*found]
+        space.sections += sections
+        return [*sections]
 
-    def _part_options(self, space: KeySpace, name: str, full: bool) -> dict[str, Any]:
+    def _section_options(self, space: KeySpace, name: str, full: bool) -> dict[str, Any]:
         """How a table is written."""
         return {
             "put": partial(_put, name, space.namespaced),
             "remove": None if full else partial(_remove, name, space.namespaced),
-            "keep": self._keeper(TableId(name, space.namespaced)) if full else None,
+            "keep": self._expiry_filter(TableId(name, space.namespaced)) if full else None,
             "encode": space.encoders.get(name),
+            "extend": partial(_extend, name, space.namespaced)
+            if self._has_pieces(TableId(name, space.namespaced))
+            else None,
         }
 
-    def _keeper(self, table_id: TableId) -> Keep | None:
-        """What to leave out of a full snapshot of a table; None for nothing."""
+    def _has_pieces(self, table_id: TableId) -> bool:
+        """Whether the values of a table are maps or lists that may be written in pieces."""
+        return False
+
+    def _expiry_filter(self, table_id: TableId) -> Keep | None:
+        """Tells what of a value of a table to write into a full snapshot; None for all of it."""
         return None
 
     def _written(self, snapshot: KeyedSnapshot) -> None:
         """A snapshot has been serialised, or cancelled."""
-        self._in_progress = [each for each in self._in_progress if each is not snapshot]
-        in_use = {id(part) for each in self._in_progress for part in each.parts}
+        self._in_progress = [other for other in self._in_progress if other is not snapshot]
+        in_use = {id(section) for other in self._in_progress for section in other.sections}
         for space in self._spaces:
-            space.parts = [part for part in space.parts if id(part) in in_use]
+            space.sections = [section for section in space.sections if id(section) in in_use]
         self._watch()
 
-    def _changes(self) -> Iterator[Changes]:
+    def _changes(self) -> Iterator[Changes | CollectionChanges]:
         yield self._keys.changes
         yield self._pairs.changes
         for timers in self._timers.values():
@@ -209,11 +229,11 @@ class TrackedState:
                 yield timers.log
 
     def _watch(self) -> None:
-        """Have changes announced from now on, or no more."""
+        """Decide whether changes have to be announced from now on."""
         needs_changes = self._chain.needs_changes
-        self._takes_note = needs_changes or bool(self._in_progress)
-        self.tracks = self._takes_note or self._always_tracks
-        if not self._takes_note:
+        self._notes_changes = needs_changes or bool(self._in_progress)
+        self.tracks = self._notes_changes or self._always_tracks
+        if not self._notes_changes:
             for changes in self._changes():
                 changes.forget()
         for timers in self._timers.values():
@@ -226,7 +246,11 @@ class TrackedState:
         """When checkpoints fail all the time, keys and timers that come and go must not pile up for a delta for ever."""
         sizes = [
             *((space.changes, space.__len__) for space in self._spaces),
-            *((timers.log, timers.about) for timers in self._timers.values() if timers.log is not None),
+            *(
+                (timers.log, timers.approximate_length)
+                for timers in self._timers.values()
+                if timers.log is not None
+            ),
         ]
         for changed, size in sizes:
             count = changed.count()
@@ -242,3 +266,7 @@ def _put(name: str, namespaced: bool, keys: list[Any], values: list[Any]) -> Blo
 
 def _remove(name: str, namespaced: bool, keys: list[Any]) -> Block:
     return "remove", name, namespaced, keys
+
+
+def _extend(name: str, namespaced: bool, keys: list[Any], pieces: list[Any]) -> Block:
+    return "extend", name, namespaced, keys, pieces

@@ -20,7 +20,7 @@ class WaitingEntries:
         """Entries of a store."""
         self._entries.setdefault(name, []).append(entries)
 
-    def take(self, name: str) -> list[Entries]:
+    def pop(self, name: str) -> list[Entries]:
         """The entries of a store, which wait no more."""
         return self._entries.pop(name, [])
 

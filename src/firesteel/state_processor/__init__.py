@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 from firesteel.plan.state_handles import StateMode
-from firesteel.state_processor.descriptions import OperatorInfo, StateEntry, StateInfo, TimerEntry
-from firesteel.state_processor.reader import SavepointReader
-from firesteel.state_processor.writer import REMOVE, SavepointWriter
+from firesteel.state_processor._descriptions import OperatorInfo, StateEntry, StateInfo, TimerEntry
+from firesteel.state_processor._reader import SavepointReader
+from firesteel.state_processor._writer import REMOVE, SavepointWriter
 
 __all__ = [
     "REMOVE",

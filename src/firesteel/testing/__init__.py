@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from firesteel.testing._environments import simulated_environment, use_simulator
+from firesteel.testing.checkpoint_harness import CheckpointHarness, OperatorCheckpoint, SubtaskHarness
 from firesteel.testing.collect_sink import CollectSink
 from firesteel.testing.function_harness import FunctionHarness
-from firesteel.testing.local_master import SimulatedResult, run_plan
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.scripted_source import (
     AddSplits,
@@ -21,15 +20,14 @@ from firesteel.testing.scripted_source import (
     WaitForever,
 )
 from firesteel.testing.simulator import SEED, SimulationDeadlockError, SimulatorExecutor
+from firesteel.testing.sink_checks import check_sink
+from firesteel.testing.source_checks import check_source
 from firesteel.testing.state_stores import DictStore, check_state_store
-
-if TYPE_CHECKING:
-    from firesteel.common.configuration import Configuration
-    from firesteel.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = [
     "SEED",
     "AddSplits",
+    "CheckpointHarness",
     "CollectSink",
     "DictStore",
     "Emit",
@@ -39,36 +37,17 @@ __all__ = [
     "FunctionHarness",
     "GoIdle",
     "ManualClock",
+    "OperatorCheckpoint",
     "Pause",
     "ScriptedSource",
-    "SimulatedResult",
     "SimulationDeadlockError",
     "SimulatorExecutor",
+    "SubtaskHarness",
     "WaitForCheckpoint",
     "WaitForever",
+    "check_sink",
+    "check_source",
     "check_state_store",
-    "run_plan",
     "simulated_environment",
+    "use_simulator",
 ]
-
-
-def simulated_environment(
-    seed: int = 0, parallelism: int | None = None, configuration: Configuration | None = None
-) -> StreamExecutionEnvironment:
-    """An environment whose jobs run in the simulator.
-
-    Everything else is as on Spark. Run a test with many seeds to see its program under many orders of events;
-    a failure names the seed that repeats it.
-    """
-    from firesteel.common.configuration import Configuration
-    from firesteel.datastream import StreamExecutionEnvironment
-
-    settings: dict[str, Any] = {
-        "firesteel.executor": f"{SimulatorExecutor.__module__}:{SimulatorExecutor.__name__}",
-        SEED: str(seed),
-    }
-    if parallelism is not None:
-        settings["parallelism.default"] = str(parallelism)
-    chosen = Configuration(configuration)
-    chosen.add_all(Configuration.from_dict(settings))
-    return StreamExecutionEnvironment.get_execution_environment(chosen)

@@ -1,30 +1,35 @@
 """Drive all subtasks of one operator by hand through checkpoints, failures and changes of parallelism.
 
->>> from firesteel.connectors.number_sequence import NumberSequenceSource
->>> from firesteel.plan.operator_specs import SourceSpec
->>> spec = SourceSpec(Shipped.of(NumberSequenceSource(1, 4), "source"), True)
->>> before = CheckpointHarness(spec)
->>> _ = before[0].source.poll(3)
+>>> from firesteel.datastream.connectors import NumberSequenceSource
+>>> before = CheckpointHarness(NumberSequenceSource(1, 4))
+>>> before[0].poll(3)
+[1, 2, 3]
 >>> snapshot = before.checkpoint(1)
->>> after = CheckpointHarness(spec, parallelism=2, restore=snapshot)
+>>> after = CheckpointHarness(NumberSequenceSource(1, 4), parallelism=2, restore=snapshot)
 >>> [subtask.drain() for subtask in after]
 [[], [4]]
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.common.errors import WrongArgumentError, short_repr
+from firesteel.contracts.functions import Function
+from firesteel.contracts.sink import Sink
+from firesteel.contracts.source import Source
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
-from firesteel.plan.shipped import Shipped  # noqa: F401 - for the example above
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
 from firesteel.runtime.operator import OperatorContext
 from firesteel.runtime.operators.source import SourceOperator
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.vertex import VertexSubtask
-from firesteel.testing.harness import RecordingOutput, RecordingServices
+from firesteel.testing._operator_harness import RecordingOutput, RecordingServices, advance
+from firesteel.testing._operator_specs import spec_of_connector, spec_of_function
 from firesteel.testing.manual_clock import ManualClock
 
 __all__ = ["CheckpointHarness", "OperatorCheckpoint", "SubtaskHarness"]
@@ -53,11 +58,11 @@ class SubtaskHarness:
         self.output = RecordingOutput()
         self.link = vertex.head
         self.operator = vertex.head.operator
-        self.states = vertex.operator_states[0]
+        self.states = vertex.chain[0].operator_state
         self.link.open(
             OperatorContext(
                 self.output,
-                vertex.contexts[0],
+                vertex.chain[0].context,
                 services,
                 mode,
                 operator_state=self.states,
@@ -76,6 +81,12 @@ class SubtaskHarness:
         """A batch of the input."""
         self.link.receive(values, timestamps)
 
+    def poll(self, limit: int = 1024) -> list[Any]:
+        """Poll a source once; what it gave now."""
+        before = len(self.output.values)
+        self.source.poll(limit)
+        return self.output.values[before:]
+
     def drain(self, limit: int = 1024) -> list[Any]:
         """Poll a source until it ends; what it gave."""
         while not self.source.ended:
@@ -84,11 +95,7 @@ class SubtaskHarness:
 
     def advance(self, seconds: float) -> None:
         """The machine's time advances: what is due happens at its own time, earliest first."""
-        end = self.services.now() + seconds
-        while (due := self.operator.next_deadline()) <= end:
-            self.services.clock.advance_to(due)
-            self.link.on_time(self.services.now())
-        self.services.clock.advance_to(end)
+        advance(self.link, self.services.clock, seconds)
 
     def finish(self) -> None:
         """The input has ended."""
@@ -102,11 +109,14 @@ class SubtaskHarness:
 
 
 class CheckpointHarness:
-    """All subtasks of one operator; ``restore`` is a checkpoint of another harness, of any parallelism."""
+    """All subtasks of one source, sink or function; ``restore`` is a checkpoint of another harness, of any parallelism.
+
+    Of an operator that is no function of a user there is its ``OperatorSpec``.
+    """
 
     def __init__(
         self,
-        spec: OperatorSpec,
+        driven: Source | Sink | Function | OperatorSpec,
         parallelism: int = 1,
         *,
         restore: OperatorCheckpoint | None = None,
@@ -116,16 +126,19 @@ class CheckpointHarness:
         attempt: int = 0,
     ) -> None:
         self._mode = mode
-        operator = OperatorPlan("op", "Operator", spec)
+        operator = OperatorPlan("op", "Operator", _spec_of(driven))
         plan = VertexPlan(0, "Operator", 0, 0, parallelism, 128, (operator,))
-        job = JobPlan("harness", mode, (), (plan,), ())
+        self.plan = job = JobPlan("harness", mode, (), (plan,), ())
+        #: Set when a thread of any subtask has something new.
+        self.woken = threading.Event()
         self._subtasks = []
         for subtask in range(parallelism):
             services = RecordingServices(clock)
             services.attempt = attempt
-            vertex = VertexSubtask(job, plan, subtask, {}, services)
+            services.woken = self.woken
+            vertex = VertexSubtask(job, plan, subtask, {}, services, TaskSettings.of(job))
             if restore is not None:
-                vertex.operator_states[0].restore(restore.subtasks, subtask, parallelism)
+                vertex.chain[0].operator_state.restore(restore.subtasks, subtask, parallelism)
             restored = None if restore is None else restore.checkpoint_id
             self._subtasks.append(SubtaskHarness(vertex, services, mode, restored, checkpointing))
 
@@ -161,3 +174,15 @@ class CheckpointHarness:
         """Close all subtasks."""
         for subtask in self:
             subtask.link.close()
+
+
+def _spec_of(driven: Any) -> OperatorSpec:
+    if isinstance(driven, OperatorSpec):
+        return driven
+    place = "CheckpointHarness"
+    spec = spec_of_connector(driven, place) or spec_of_function(driven, place)
+    if spec is None:
+        raise WrongArgumentError(
+            f"CheckpointHarness drives a Source, a Sink or a function, got {short_repr(driven)} ({type(driven).__name__})"
+        )
+    return spec

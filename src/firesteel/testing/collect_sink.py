@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.sink import SinkFunction
 
@@ -42,10 +43,11 @@ class CollectSink(SinkFunction):
     def _records(self) -> list[tuple[int, Any, int | None]]:
         return _RECORDS.setdefault(self._id, [])
 
+    @override
     def open(self, runtime_context: RuntimeContext) -> None:
         """Learn which subtask this is."""
         self._subtask = runtime_context.get_index_of_this_subtask()
 
+    @override
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
-        """Keep one record."""
         self._records.append((self._subtask, value, context.timestamp()))

@@ -44,33 +44,19 @@ from firesteel.common.time import MAX_WATERMARK, to_millis
 from firesteel.contracts import functions as kinds
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.state import MapStateDescriptor, StateDescriptor
-from firesteel.contracts.stream_operators import OneInputStreamOperator, TwoInputStreamOperator
-from firesteel.datastream.key_selectors import KeyLike, key_of
-from firesteel.datastream.stream import DataStream
+from firesteel.datastream._key_selectors import KeyLike, key_of
+from firesteel.datastream._stream import DataStream
 from firesteel.plan import operator_specs as specs
 from firesteel.plan.shipped import Shipped
-from firesteel.state.operator_snapshot import OperatorSnapshot
-from firesteel.testing.harness import OperatorHarness
+from firesteel.state.snapshot.operator_snapshot import OperatorSnapshot
+from firesteel.testing._operator_harness import OperatorHarness
+from firesteel.testing._operator_specs import spec_of_function
 from firesteel.testing.manual_clock import ManualClock
 
 __all__ = ["FunctionHarness"]
 
 _Taken = TypeVar("_Taken")
 
-_SPECS: list[tuple[type[kinds.Function], Any]] = [
-    (kinds.ProcessFunction, specs.ProcessSpec),
-    (kinds.KeyedProcessFunction, specs.ProcessSpec),
-    (kinds.CoProcessFunction, specs.CoProcessSpec),
-    (kinds.KeyedCoProcessFunction, specs.CoProcessSpec),
-    (kinds.MapFunction, specs.MapSpec),
-    (kinds.FlatMapFunction, specs.FlatMapSpec),
-    (kinds.FilterFunction, specs.FilterSpec),
-    (kinds.ReduceFunction, specs.ReduceSpec),
-    (kinds.CoMapFunction, specs.CoMapSpec),
-    (kinds.CoFlatMapFunction, specs.CoFlatMapSpec),
-    (OneInputStreamOperator, specs.TransformSpec),
-    (TwoInputStreamOperator, specs.TwoInputTransformSpec),
-]
 _NEEDS_KEYS = (
     kinds.KeyedProcessFunction,
     kinds.KeyedCoProcessFunction,
@@ -282,14 +268,13 @@ def _spec_of(function: Any, broadcast_state: Sequence[MapStateDescriptor]) -> sp
         if not broadcast_state:
             raise WrongArgumentError("a broadcast function needs broadcast_state=[descriptor, ...]")
         return specs.BroadcastProcessSpec(Shipped.of(function, "FunctionHarness"), tuple(broadcast_state))
-    for kind, spec in _SPECS:
-        if isinstance(function, kind):
-            found: specs.OperatorSpec = spec(Shipped.of(function, "FunctionHarness"))
-            return found
-    raise WrongArgumentError(
-        f"FunctionHarness drives functions such as a KeyedProcessFunction, got {short_repr(function)} "
-        f"({type(function).__name__}); FunctionHarness.of(stream) drives the operator of any stream"
-    )
+    spec = spec_of_function(function, "FunctionHarness")
+    if spec is None:
+        raise WrongArgumentError(
+            f"FunctionHarness drives functions such as a KeyedProcessFunction, got {short_repr(function)} "
+            f"({type(function).__name__}); FunctionHarness.of(stream) drives the operator of any stream"
+        )
+    return spec
 
 
 def _shipped(key: KeyLike) -> Shipped:

@@ -12,7 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.common._override import override
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 
 __all__ = [
     "AddSplits",
@@ -103,15 +104,17 @@ class ScriptedSource(Source):
         self._boundedness = boundedness
 
     @property
+    @override
     def boundedness(self) -> Boundedness:
-        """As it was told."""
         return self._boundedness
 
+    @override
     def splits_of(self, subtask: int, parallelism: int) -> list[ScriptPosition]:
         """The beginnings of the subtask's scripts."""
         return [ScriptPosition(index) for index in range(subtask, len(self._scripts), parallelism)]
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    @override
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The player of one subtask."""
         return _Player(self._scripts, context)
 
@@ -126,7 +129,7 @@ class ScriptPosition:
 
 
 class _Player(SourceReader):
-    def __init__(self, scripts: list[list[Step]], context: SourceContext) -> None:
+    def __init__(self, scripts: list[list[Step]], context: SourceReaderContext) -> None:
         self._scripts = scripts
         self._now = context.now
         self._waiting: list[ScriptPosition] = []
@@ -139,15 +142,18 @@ class _Player(SourceReader):
         self._awaited: int | None = None  # the first checkpoint that was taken while this one waits
         self._until = -math.inf  # the end of a pause: who asks earlier gets nothing
 
+    @override
     def add_splits(self, splits: Sequence[ScriptPosition]) -> None:
         self._waiting.extend(splits)
 
+    @override
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         if self._awaited is not None and checkpoint_id >= self._awaited:
             self._awaited = None
             self._position += 1
             self._wake()
 
+    @override
     def snapshot_state(self, checkpoint_id: int) -> list[ScriptPosition]:
         if self._position >= len(self._steps):
             return list(self._waiting)
@@ -161,6 +167,7 @@ class _Player(SourceReader):
             self._script, self._steps = begun.script, self._scripts[begun.script]
             self._position, self._offset = begun.step, begun.offset
 
+    @override
     def poll(self, limit: int) -> Polled:
         if self._now() < self._until:
             return Polled([], retry_at=self._until)
@@ -200,7 +207,7 @@ class _Player(SourceReader):
             case Fail(error):
                 raise error
 
+    @override
     def stop(self) -> None:
-        """Leave out the rest."""
         self._stopped = True
         self._until = -math.inf

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from firesteel.checkpoint.local_directories import open_local_copies
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, JobExecutionError
-from firesteel.common.options import SIMULATOR_SEED
+from firesteel.common.options import METRICS_INTERVAL, SIMULATOR_SEED
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
@@ -35,11 +36,11 @@ from firesteel.plan.messages import (
 )
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.task_failure import to_message
+from firesteel.testing._simulated_channel import SimulatedChannel
+from firesteel.testing._simulated_task import SimulatedServices, SimulatedTask, TaskState
 from firesteel.testing.manual_clock import ManualClock
-from firesteel.testing.simulated_channel import SimulatedChannel
-from firesteel.testing.simulated_task import SimulatedServices, SimulatedTask, TaskState
 
-__all__ = ["SEED", "SimulatedAttempt", "SimulationDeadlockError", "SimulatorExecutor"]
+__all__ = ["SEED", "SimulatedAttempt", "SimulationDeadlockError", "SimulatorExecutor", "simulate_program"]
 
 #: The option with the seed; an integer, 0 when it is missing.
 SEED = SIMULATOR_SEED.key
@@ -54,29 +55,46 @@ class SimulationDeadlockError(JobExecutionError):
 class SimulatorExecutor:
     """`plan.executor.Executor` in this process.
 
-    ``patience``: seconds to wait for a silent source thread. ``clock``: the time of the jobs, which begins where that
-    clock stands and moves it on; each job has one of its own when none is given.
+    ``patience``: seconds to wait for a silent source thread, None for ever. ``clock``: the time of the jobs, which begins
+    where that clock stands and moves it on; each job has one of its own when none is given. Restarts wait in that time,
+    too, so nobody waits for them.
     """
+
+    is_trial = True
 
     def __init__(
         self,
         configuration: Configuration | None = None,
         *,
         seed: int | None = None,
-        patience: float = 60.0,
+        patience: float | None = 60.0,
         clock: ManualClock | None = None,
     ) -> None:
         configured = 0 if configuration is None else configuration.get_integer(SEED, 0)
         self._seed = configured if seed is None else seed
         self._patience = patience
         self._clock = clock
+        self._clocks: dict[str, ManualClock] = {}  # by job
+
+    def pass_time(self, job_id: str, seconds: float) -> None:
+        """A restart waits: the time of the job moves on."""
+        self._clock_of(job_id).advance(seconds)
+
+    def _clock_of(self, job_id: str) -> ManualClock:
+        return self._clock or self._clocks.setdefault(job_id, ManualClock())
 
     def start(self, deployment: Deployment, master: Master) -> SimulatedAttempt:
         """Run the job in a thread of this process."""
-        attempt = SimulatedAttempt(deployment, master, self._seed, self._patience, clock=self._clock)
+        clock = self._clock_of(deployment.job_id)
+        attempt = SimulatedAttempt(deployment, master, self._seed, self._patience, clock=clock)
         name = f"firesteel-simulator-{deployment.job_id[:8]}"
         threading.Thread(target=attempt.run, name=name, daemon=True).start()
         return attempt
+
+
+def simulate_program(configuration: Configuration) -> SimulatorExecutor:
+    """The executor of ``firesteel run --simulate``: simulated time begins now, and sources may be silent for ever."""
+    return SimulatorExecutor(configuration, patience=None, clock=ManualClock(time.time()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +119,7 @@ class SimulatedAttempt:
         deployment: Deployment,
         master: Master,
         seed: int,
-        patience: float = 60.0,
+        patience: float | None = 60.0,
         *,
         clock: ManualClock | None = None,
         storage: Callable[[str], Storage] = open_storage,
@@ -121,8 +139,10 @@ class SimulatedAttempt:
         self._over = threading.Event()
         self._killed = False
         self._error: BaseException | None = None
+        options = Configuration.from_dict(dict(self._plan.options))
+        self._report_seconds = options.get(METRICS_INTERVAL).to_millis() / 1000
+        self._next_report = time.monotonic() + self._report_seconds
         self._tasks = self._create_tasks(deployment)
-        self._checkpointing = deployment.checkpointing
         self._active = self._find_active()
         self._awake = list(self._active)
 
@@ -155,12 +175,20 @@ class SimulatedAttempt:
                 if not self.step():
                     self._pass_time(self._active)
                     self._awake = list(self._active)
+                if time.monotonic() >= self._next_report:
+                    self._report_figures()
         except BaseException as error:  # noqa: BLE001 - kept for whoever awaits the attempt
             self._annotate(error)
             self._error = error
         finally:
             self.abandon()
             self._over.set()
+
+    def _report_figures(self) -> None:
+        """Tell how far the tasks have come, for who watches: every so often in real time, which changes no result."""
+        self._next_report = time.monotonic() + self._report_seconds
+        for task in self._active:
+            task.report()
 
     def connect(self) -> None:
         """Make the tasks known to the master; before the first `step`."""
@@ -231,10 +259,11 @@ class SimulatedAttempt:
 
     def _pass_time(self, active: list[SimulatedTask]) -> None:
         """Nothing can happen now: move the clock to when something can, or wait for a source's thread."""
-        if self._plan.mode is RuntimeMode.STREAMING and any(task.stuck for task in active):
+        held_up = any(task.waits for task in active)  # and so may be all that send to it
+        if self._plan.mode is RuntimeMode.STREAMING and not held_up and any(task.stuck for task in active):
             raise self._deadlock("all tasks are idle, and not everything that was sent has arrived")
         polls = [when for task in active if (when := task.next_poll) is not None]
-        if not polls and self._checkpointing:
+        if not polls and any(task.stays for task in active):
             polls = [math.inf]  # tasks wait for the checkpoint that ends the job
         if not polls:
             raise self._deadlock("no task can do anything, and no source is left that could change that")
@@ -244,8 +273,16 @@ class SimulatedAttempt:
             self._signal.wait(_PAUSE)
         elif (until := min(polls)) != math.inf:
             self.clock.advance_to(until)
-        elif not self._signal.wait(self._patience):
+        elif not self._await_signal():
             raise self._deadlock(f"sources wait to be woken, and for {self._patience} s none was")
+
+    def _await_signal(self) -> bool:
+        """Wait for a source's thread; who watches learns meanwhile how far the tasks have come."""
+        until_report = max(self._next_report - time.monotonic(), 0)
+        if self._signal.wait(until_report if self._patience is None else min(until_report, self._patience)):
+            return True
+        self._report_figures()
+        return self._signal.wait(self._patience)
 
     def _deadlock(self, why: str) -> SimulationDeadlockError:
         tasks = "\n  ".join(task.describe() for task in self._tasks if task.state is not TaskState.ENDED)

@@ -6,11 +6,12 @@ import heapq
 import random
 from collections.abc import Sequence
 
+from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import short_repr
 from firesteel.contracts.state_backend import StateStore, StateStoreContext, qualified_name, store_opener
-from firesteel.state.custom_backend import OpenedStore
-from firesteel.state.custom_records import CheckedStore
+from firesteel.state.cached.custom_backend import OpenedStore
+from firesteel.state.cached.custom_records import CheckedStore
 
 __all__ = ["DictStore", "check_state_store"]
 
@@ -23,16 +24,18 @@ class DictStore(StateStore):
     def __init__(self, context: StateStoreContext | None = None) -> None:
         self.records: dict[bytes, bytes] = {}
 
+    @override
     def get_all(self, places: Sequence[bytes]) -> list[bytes | None]:
         """The records at some places."""
         return [self.records.get(place) for place in places]
 
+    @override
     def put_all(self, records: Sequence[tuple[bytes, bytes]], gone: Sequence[bytes]) -> None:
-        """Store and remove records."""
         self.records.update(records)
         for place in gone:
             del self.records[place]
 
+    @override
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """Up to so many records behind a place."""
         places = heapq.nsmallest(count, (place for place in self.records if place > after))

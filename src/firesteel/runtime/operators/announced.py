@@ -1,23 +1,22 @@
 """A batch announces its keys: tells the state which keys come next, before anything under them is read or changed.
 
-Only while the state asks for it (``state.tracks``); see `firesteel.state.hashmap_backend`.
+Only while the state asks for it (``state.tracks``); see `firesteel.state.keyed_backend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.runtime.operator import Operator
-from firesteel.state.hashmap_backend import HashMapBackend
-
-KeyOf = Callable[[Any], Any]
+from firesteel.state.keyed_backend import KeyedBackend
 
 
-def announced_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: HashMapBackend) -> list[Any]:
+def announced_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend) -> list[Any]:
     """The keys of a batch, in its order, after they were announced; leaves a new cursor over the batch."""
     operator.cursor = cursor = iter(values)
-    keys = [key_of(value) for value in cursor]
+    computed = keys_of(key_of, values)
+    keys = computed if isinstance(computed, list) else [key_of(value) for value in cursor]
     operator.cursor = cursor = iter(values)
     try:
         state.touch(keys)
@@ -34,7 +33,7 @@ class KeyedBatches:
 
     __slots__ = ("_key_of", "_state")
 
-    def __init__(self, key_of: KeyOf, state: HashMapBackend) -> None:
+    def __init__(self, key_of: KeyOf, state: KeyedBackend) -> None:
         self._key_of = key_of
         self._state = state
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from firesteel.common._override import override
 from firesteel.common.errors import UnsupportedOperationError
 from firesteel.contracts.state import (
     BroadcastState,
@@ -17,11 +18,15 @@ from firesteel.contracts.state import (
     StateDescriptor,
 )
 from firesteel.contracts.timers import TimerService
+from firesteel.plan.keys import KeyOf
+from firesteel.plan.value_key import shown
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.process import ElementContext, KeyOf, ProcessOperator
+from firesteel.runtime.operators.emission import Emission
+from firesteel.runtime.operators.process import ElementContext, ProcessOperator
+from firesteel.runtime.operators.tolerance import Tolerance
 from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.key_context import NoKey
+from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
 ON_BROADCAST_SIDE = NoKey(
@@ -34,9 +39,13 @@ class _SideContext(ElementContext):
     """What both sides may ask."""
 
     def __init__(
-        self, timers: TimerService, keyed: HashMapBackend | None, broadcast: OperatorStateBackend
+        self,
+        timers: TimerService,
+        keyed: KeyedBackend | None,
+        emission: Emission,
+        broadcast: OperatorStateBackend,
     ) -> None:
-        super().__init__(timers, keyed)
+        super().__init__(timers, keyed, emission)
         self._broadcast = broadcast
         self.current_processing_time = timers.current_processing_time
         self.current_watermark = timers.current_watermark
@@ -67,10 +76,11 @@ class BroadcastSideContext(_SideContext):
         try:
             for key in self._state.keys_of(state_descriptor.get_name()):
                 self._state.current_key = key
-                function(key, state)
+                function(shown(key), state)
         finally:
             self._state.current_key = ON_BROADCAST_SIDE
 
+    @override
     def timer_service(self) -> NoReturn:
         """Timers belong to keys, which this side has not."""
         raise UnsupportedOperationError(
@@ -78,6 +88,7 @@ class BroadcastSideContext(_SideContext):
             "process_element(); ctx.current_processing_time() and ctx.current_watermark() tell the time"
         )
 
+    @override
     def get_current_key(self) -> NoReturn:
         """Refuse: a broadcast record belongs to no key."""
         ON_BROADCAST_SIDE.refuse()
@@ -90,26 +101,31 @@ class BroadcastProcessOperator(ProcessOperator):
         self,
         function: UserFunction,
         keys: tuple[KeyOf | None, ...],
-        state: HashMapBackend,
+        state: KeyedBackend,
         operator_state: OperatorStateBackend,
         descriptors: tuple[MapStateDescriptor, ...],
+        tolerance: Tolerance | None = None,
     ) -> None:
-        super().__init__(function, ("process_element", "process_broadcast_element"), keys or (None,), state)
+        methods = ("process_element", "process_broadcast_element")
+        super().__init__(function, methods, keys or (None,), state, tolerance)
         self.operator_state = operator_state
         self._descriptors = descriptors
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Ask for the broadcast states first: what was restored has to fit at the start, not when it is used."""
         for descriptor in self._descriptors:
             self.operator_state.get_declared_state(descriptor)
         super().open(context)
 
-    def _make_contexts(self, timers: TimerService, state: HashMapBackend | None) -> list[ElementContext]:
+    @override
+    def _make_contexts(self, timers: TimerService, state: KeyedBackend | None) -> list[ElementContext]:
         return [
-            StreamSideContext(timers, state, self.operator_state),
-            BroadcastSideContext(timers, state, self.operator_state),
+            StreamSideContext(timers, state, self._emission, self.operator_state),
+            BroadcastSideContext(timers, state, self._emission, self.operator_state),
         ]
 
+    @override
     def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the broadcast input, during which no key is set."""
         self._state.current_key = ON_BROADCAST_SIDE

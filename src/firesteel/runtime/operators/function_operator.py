@@ -1,7 +1,8 @@
-"""What operators around one user function share: opening and closing it, and its part in checkpoints."""
+"""What operators around one user function share: opening and closing it, and its states in checkpoints."""
 
 from __future__ import annotations
 
+from firesteel.common._override import override
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.function_state import FunctionState
 from firesteel.runtime.operator import Operator, OperatorContext
@@ -15,24 +16,28 @@ class FunctionOperator(Operator):
         self.function = function
         self._function_state = FunctionState(function.instance)
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Remember the output; give the user's function its states, then open it."""
         self.output = context.output
         self._function_state.initialize(context)
         self.function.open(context.runtime)
 
+    @override
     def snapshot(self, order: CheckpointOrder) -> None:
         """Let the function bring its states up to date."""
         self._function_state.snapshot(order)
 
+    @override
     def notify_complete(self, checkpoint_id: int) -> None:
         """Tell the function, when it listens."""
         self._function_state.notify_complete(checkpoint_id)
 
+    @override
     def notify_aborted(self, checkpoint_id: int) -> None:
         """Tell the function, when it listens."""
         self._function_state.notify_aborted(checkpoint_id)
 
+    @override
     def close(self) -> None:
-        """Close the user's function."""
         self.function.close()

@@ -1,8 +1,6 @@
 """Process functions, plain and keyed, with one input or two: hop 8 of a record's journey.
 
-A process function yields results, and ``tag, value`` pairs for side outputs. Results of a batch are
-gathered and sorted into main and side outputs at the end, so the common case - nothing but main output -
-costs one look per result.
+A process function yields results, and ``tag, value`` pairs for side outputs; `emission` gathers them as they come.
 """
 
 from __future__ import annotations
@@ -11,56 +9,58 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from firesteel.common.errors import UnsupportedOperationError, short_repr
-from firesteel.common.time import MAX_TIMESTAMP, to_millis
+from firesteel.common._override import override
+from firesteel.common.errors import JobExecutionError, UnsupportedOperationError, short_repr
+from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimeDomain, TimerService
+from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.value_key import shown
 from firesteel.runtime.blame import RAISED_BY_USERS
+from firesteel.runtime.few_results import gives_few, never_tags
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import KeyedBatches, announced_keys
+from firesteel.runtime.operators.emission import Emission, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
-from firesteel.runtime.operators.side_outputs import Aside, emit_sorted
-from firesteel.runtime.operators.stateless import expand_all, map_all
+from firesteel.runtime.operators.tolerance import Tolerance
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
 from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
-
-KeyOf = Callable[[Any], Any]
-
-_EMIT_AT = 1024  # results of timers that leave together
+from firesteel.state.keyed_backend import KeyedBackend
 
 
 class ElementContext(KeyedProcessFunction.OnTimerContext):
     """The ``ctx`` argument of all process functions; one object per operator, updated per record."""
 
-    def __init__(self, timers: TimerService, state: HashMapBackend | None) -> None:
+    def __init__(self, timers: TimerService, state: KeyedBackend | None, emission: Emission) -> None:
         self._timers = timers
         self._state = state
-        self.now_at: int | None = None
+        self._emission = emission
         self.domain: TimeDomain | None = None
-        self.results: list[Any] = []
-        self.asides: list[Aside] = []
 
-    def timestamp(self) -> int | None:  # type: ignore[override]
+    @override
+    def timestamp(self) -> int | None:
         """Event time of the record in milliseconds, None when it has none."""
-        return self.now_at
+        return self._emission.now_at
 
+    @override
     def timer_service(self) -> TimerService:
-        """Both times, and timers."""
         return self._timers
 
+    @override
     def get_current_key(self) -> Any:
         """The key of the record."""
         if self._state is None:
             raise UnsupportedOperationError("this stream has no keys: call key_by() before process()")
-        return self._state.current_key
+        return shown(self._state.current_key)
 
+    @override
     def output(self, output_tag: OutputTag, value: Any) -> None:
         """Send a record to a side output."""
-        self.asides.append(Aside(len(self.results), output_tag.tag_id, value, self.now_at))
+        self._emission.add_aside(output_tag.tag_id, value)
 
+    @override
     def time_domain(self) -> Any:
         """Which clock fired the timer."""
         if self.domain is None:
@@ -76,13 +76,16 @@ class ProcessOperator(FunctionOperator):
         function: UserFunction,
         methods: tuple[str, ...],
         keys: tuple[KeyOf | None, ...],
-        state: HashMapBackend,
+        state: KeyedBackend,
+        tolerance: Tolerance | None = None,
     ) -> None:
         super().__init__(function)
         self._calls = [function.method(name) for name in methods]
         self._keys = [*keys, *[None] * (len(methods) - len(keys))]
         self._state = state
+        self._tolerance = tolerance
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Make the context object, then open the user's function."""
         keyed = self._keys[0] is not None
@@ -90,40 +93,60 @@ class ProcessOperator(FunctionOperator):
             KeyedTimers(self, context.services, self._state) if keyed else ClockOnly(self, context.services)
         )
         self._timers = timers
+        self._pace = context.pace
+        self._emission = Emission(context)
         self._contexts = self._make_contexts(timers, self._state if keyed else None)
         self._on_timer = getattr(self.function.instance, "on_timer", None)
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         super().open(context)
+        self._guarded = [protects(context, call) for call in self._calls]
+        self._tagged = [
+            guarded or not never_tags(call) for guarded, call in zip(self._guarded, self._calls, strict=True)
+        ]
+        self._few = [gives_few(call) for call in self._calls]
+        if self._tolerance is not None:
+            self._tolerance.open(context, self._emission)
+            self._calls = [self._tolerance.around(call) for call in self._calls]
+            self._few = [False] * len(self._calls)
 
-    def _make_contexts(self, timers: TimerService, state: HashMapBackend | None) -> list[ElementContext]:
+    def _make_contexts(self, timers: TimerService, state: KeyedBackend | None) -> list[ElementContext]:
         """The context object of each input; that of the first is also the timers'."""
-        return [ElementContext(timers, state)] * len(self._calls)
+        return [ElementContext(timers, state, self._emission)] * len(self._calls)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input."""
         self._process(0, values, timestamps)
 
+    @override
     def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the second input."""
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
-        call, key_of, context = self._calls[index], self._keys[index], self._contexts[index]
-        keys = None
-        if key_of is not None and self._state.tracks:
-            keys = announced_keys(self, values, key_of, self._state)
-        self.cursor = cursor = iter(values)
-        context.results, context.asides = [], []
-        stamps: Timestamps = None
-        if timestamps is None:
-            context.now_at = None
-            self._without_time(call, key_of, keys, cursor, context)
-        else:
-            stamps = self._with_time(call, key_of, keys, cursor, timestamps, context)
-        emit_sorted(self.output, context.results, stamps, context.asides)
+        key_of = self._keys[index]
+        keys: Iterator[Any] | None = None
+        if key_of is not None:
+            keys = iter(keys_of(key_of, values))
+            if self._state.tracks:
+                keys = iter(announced_keys(self, values, key_of, self._state))
+        self.cursor = cursor = self._pace.begin(values)
+        self._emission.call_each(
+            cursor,
+            timestamps,
+            self._calls[index],
+            guarded=self._guarded[index],
+            tagged=self._tagged[index],
+            few=self._few[index],
+            context=self._contexts[index],
+            keys=keys,
+            state=self._state,
+        )
+        self.left = self._pace.end()
 
     # Time -----------------------------------------------------------------------------------------------
 
+    @override
     def on_watermark(self, timestamp: int) -> None:
         """Fire the timers that are due and let their results go, then pass the watermark on."""
         self.current_watermark = timestamp
@@ -133,15 +156,36 @@ class ProcessOperator(FunctionOperator):
             self._fire(self._timers.event_time.due(timestamp), TimeDomain.EVENT_TIME)
         self.output.watermark(timestamp)
 
+    @override
+    def awaits_event_time(self) -> bool:
+        """Whether there are timers."""
+        return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
+
+    one_key_at_a_time = forgets_keys = True
+
+    @override
+    def end_keys(self) -> None:
+        """All timers of the key fire, in a time in which everything has happened; the next key begins before all time."""
+        if isinstance(self._timers, KeyedTimers):
+            self.current_watermark = MAX_TIMESTAMP
+            self._timers.ignore_new()
+            self._fire(self._timers.event_time.due(MAX_TIMESTAMP), TimeDomain.EVENT_TIME)
+            self._fire(self._timers.processing_time.due(MAX_TIMESTAMP), TimeDomain.PROCESSING_TIME)
+            self._timers.accept_new()
+            self.current_watermark = MIN_TIMESTAMP
+
+    @override
     def next_deadline(self) -> float:
         """The time of the next processing-time timer."""
         return self._timers.next_deadline() if isinstance(self._timers, KeyedTimers) else math.inf
 
+    @override
     def on_time(self, now: float) -> None:
         """Fire the processing-time timers that are due."""
         assert isinstance(self._timers, KeyedTimers)
         self._fire(self._timers.processing_time.due(to_millis(now)), TimeDomain.PROCESSING_TIME)
 
+    @override
     def finish(self) -> None:
         """In BATCH every timer fires at the end; in STREAMING processing-time timers die with the job."""
         if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
@@ -150,160 +194,122 @@ class ProcessOperator(FunctionOperator):
 
     def _fire(self, due: Iterator[tuple[int, Any]], domain: TimeDomain) -> None:
         """Call ``on_timer`` for each timer, with its key in context; results leave in batches."""
-        context, state = self._contexts[0], self._state
-        context.results, context.asides = [], []
-        stamps: list[int | None] = []
+        context, emission = self._contexts[0], self._emission
         context.domain = domain
+        # What a processing-time timer emits has no event time.
+        emission.begin(timed=domain is TimeDomain.EVENT_TIME)
         try:
-            for time, key in due:
-                if state.tracks:
-                    state.touch((key,))
-                state.current_key = key
-                context.now_at = time
-                self._call_timer(time, key)
-                stamps += [time] * (len(context.results) - len(stamps))
-                if len(stamps) >= _EMIT_AT:
-                    self._emit_timed(domain, stamps)
-                    stamps = []
+            emission.add_all(self._timer_calls(due))
+        except JobExecutionError:  # of an operator further down
+            raise
+        except RAISED_BY_USERS as error:
+            error.add_note(f"in on_timer for key {short_repr(self._state.current_key)} at {emission.now_at}")
+            raise
         finally:
             context.domain = None
-        self._emit_timed(domain, stamps)
+        emission.flush()
 
-    def _call_timer(self, time: int, key: Any) -> None:
-        assert self._on_timer is not None
-        try:
-            found = self._on_timer(time, self._contexts[0])
-            if found is not None:
-                self._contexts[0].results.extend(found)
-        except RAISED_BY_USERS as error:
-            error.add_note(f"in on_timer for key {short_repr(key)} at {time}")
-            raise
+    def _timer_calls(self, due: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+        """What ``on_timer`` returns for each timer."""
+        state, emission, context = self._state, self._emission, self._contexts[0]
+        for time, key in due:
+            state.turn_to(key)
+            emission.now_at = time
+            if self._on_timer is None:
+                raise UnsupportedOperationError(
+                    f"a timer fired, but {self.function.description} has no on_timer(); give it one, as a "
+                    "KeyedCoProcessFunction has, or register no timers"
+                )
+            yield self._on_timer(time, context)
 
-    def _emit_timed(self, domain: TimeDomain, stamps: list[int | None]) -> None:
-        context = self._contexts[0]
-        # What a processing-time timer emits has no event time.
-        emit_sorted(
-            self.output, context.results, stamps if domain is TimeDomain.EVENT_TIME else None, context.asides
-        )
-        context.results, context.asides = [], []
 
-    # Records --------------------------------------------------------------------------------------------
+class CoOperator(FunctionOperator):
+    """What ``CoMapFunction`` and ``CoFlatMapFunction`` share: a call for each of two inputs."""
 
-    def _without_time(
+    def __init__(
         self,
-        call: Callable[..., Any],
-        key_of: KeyOf | None,
-        keys: list[Any] | None,
-        values: Iterator[Any],
-        context: ElementContext,
+        function: UserFunction,
+        methods: tuple[str, str],
+        keys: tuple[KeyOf | None, ...],
+        state: KeyedBackend,
+        tolerance: Tolerance | None = None,
     ) -> None:
-        """Call the function with each record; ``keys`` are theirs, when they are known already."""
-        state = self._state
-        extend = context.results.extend
-        if key_of is None:
-            for value in values:
-                found = call(value, context)
-                if found is not None:
-                    extend(found)
-            return
-        if keys is not None:
-            for state.current_key, value in zip(keys, values, strict=False):
-                found = call(value, context)
-                if found is not None:
-                    extend(found)
-            return
-        for value in values:
-            state.current_key = key_of(value)
-            found = call(value, context)
-            if found is not None:
-                extend(found)
+        super().__init__(function)
+        self._calls = [self._expanding(call) for call in co_calls(function, methods, keys, state)]
+        self._batches = co_batches(function, keys, state)
+        self._tolerance = tolerance
 
-    def _with_time(
-        self,
-        call: Callable[..., Any],
-        key_of: KeyOf | None,
-        keys: list[Any] | None,
-        values: Iterator[Any],
-        timestamps: list[int | None],
-        context: ElementContext,
-    ) -> Timestamps:
-        """The same with event time; returns the timestamps of the results."""
-        if keys is not None:
-            key_of = _each_of(keys)
-        state = self._state
-        results = context.results
-        extend = results.extend
-        stamps: list[int | None] = []
-        # The cursor comes last: zip asks its first iterable once more at the end, and the cursor tells
-        # which record failed.
-        for timestamp, value in zip(timestamps, values, strict=False):
-            context.now_at = timestamp
-            if key_of is not None:
-                state.current_key = key_of(value)
-            found = call(value, context)
-            if found is not None:
-                before = len(results)
-                extend(found)
-                stamps += [timestamp] * (len(results) - before)
-        return stamps
+    forgets_keys = True
+
+    @override
+    def open(self, context: OperatorContext) -> None:
+        """Make the emission, then open the user's function."""
+        self._pace = context.pace
+        self._emission = Emission(context)
+        super().open(context)
+        if self._tolerance is not None:
+            self._tolerance.open(context, self._emission)
+            self._calls = [self._tolerance.around(call) for call in self._calls]
+
+    @override
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the first input."""
+        self._process(0, values, timestamps)
+
+    @override
+    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch of the second input."""
+        self._process(1, values, timestamps)
+
+    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        batches = self._batches[index]
+        if batches is not None:
+            batches.announce(self, values)
+        self.cursor = cursor = self._pace.begin(values)
+        self._emission.call_each(cursor, timestamps, self._calls[index], guarded=True)
+        self.left = self._pace.end()
+
+    def _expanding(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A function that gives any number of results."""
+        return call
 
 
-class CoMapOperator(FunctionOperator):
+class CoMapOperator(CoOperator):
     """``map1`` and ``map2``; a result of None is dropped, as in Flink's Python API."""
 
-    def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
-        super().__init__(function)
-        self._calls = co_calls(function, ("map1", "map2"), keys, state)
-        self._batches = co_batches(function, keys, state)
+    def __init__(
+        self,
+        function: UserFunction,
+        keys: tuple[KeyOf | None, ...],
+        state: KeyedBackend,
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        super().__init__(function, ("map1", "map2"), keys, state, tolerance)
 
-    def process(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the first input."""
-        self._process(0, values, timestamps)
+    @override
+    def _expanding(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def expand(value: Any) -> tuple[Any, ...]:
+            result = call(value)
+            return () if result is None else (result,)
 
-    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the second input."""
-        self._process(1, values, timestamps)
-
-    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
-        batches = self._batches[index]
-        if batches is not None:
-            batches.announce(self, values)
-        self.cursor = cursor = iter(values)
-        results = map_all(self._calls[index], cursor, len(values))
-        # By type, because comparing with None calls the __eq__ of the user's values.
-        if type(None) in set(map(type, results)):
-            kept = [i for i, result in enumerate(results) if result is not None]
-            results = [results[i] for i in kept]
-            timestamps = None if timestamps is None else [timestamps[i] for i in kept]
-        self.output.emit(results, timestamps)
+        return expand
 
 
-class CoFlatMapOperator(FunctionOperator):
+class CoFlatMapOperator(CoOperator):
     """``flat_map1`` and ``flat_map2``."""
 
-    def __init__(self, function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend) -> None:
-        super().__init__(function)
-        self._calls = co_calls(function, ("flat_map1", "flat_map2"), keys, state)
-        self._batches = co_batches(function, keys, state)
-
-    def process(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the first input."""
-        self._process(0, values, timestamps)
-
-    def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
-        """A batch of the second input."""
-        self._process(1, values, timestamps)
-
-    def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
-        batches = self._batches[index]
-        if batches is not None:
-            batches.announce(self, values)
-        self.cursor = cursor = iter(values)
-        self.output.emit(*expand_all(self._calls[index], cursor, timestamps))
+    def __init__(
+        self,
+        function: UserFunction,
+        keys: tuple[KeyOf | None, ...],
+        state: KeyedBackend,
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        super().__init__(function, ("flat_map1", "flat_map2"), keys, state, tolerance)
 
 
 def co_calls(
-    function: UserFunction, methods: tuple[str, ...], keys: tuple[KeyOf | None, ...], state: HashMapBackend
+    function: UserFunction, methods: tuple[str, ...], keys: tuple[KeyOf | None, ...], state: KeyedBackend
 ) -> list[Callable[[Any], Any]]:
     """The two methods, in key context when the inputs are keyed and the function can hold state."""
     calls = [function.method(name) for name in methods]
@@ -315,7 +321,7 @@ def co_calls(
 
 
 def co_batches(
-    function: UserFunction, keys: tuple[KeyOf | None, ...], state: HashMapBackend
+    function: UserFunction, keys: tuple[KeyOf | None, ...], state: KeyedBackend
 ) -> list[KeyedBatches | None]:
     """Who announces the keys of each input."""
     if not keys or not function.is_rich:
@@ -323,13 +329,7 @@ def co_batches(
     return [None if key is None else KeyedBatches(key, state) for key in keys]
 
 
-def _each_of(keys: list[Any]) -> KeyOf:
-    """Hands out keys that are known already, one for each record."""
-    take = iter(keys).__next__
-    return lambda value: take()
-
-
-def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: HashMapBackend) -> Callable[[Any], Any]:
+def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: KeyedBackend) -> Callable[[Any], Any]:
     """``function`` called with the state's current key set to the key of its argument."""
 
     def call(value: Any) -> Any:

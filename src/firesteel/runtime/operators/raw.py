@@ -1,7 +1,7 @@
 """Operators that users wrote whole (`transform`): the shell that gives them records, time, state and an output.
 
-What such an operator emits is gathered and leaves when its method has returned: then an error of the operators
-behind does not pass through the user's code, which might swallow it.
+What such an operator emits is gathered and leaves when its method has returned, or when there is much of it. Then an
+error of the operators behind passes through the user's code, which might swallow it: so it is raised again afterwards.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
+from firesteel.common._override import override
+from firesteel.common._values import private
 from firesteel.common.errors import (
     ProgramError,
     UnsupportedOperationError,
@@ -28,22 +30,22 @@ from firesteel.contracts.stream_operators import (
     StreamOperatorContext,
 )
 from firesteel.contracts.timers import TimerService
+from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.plan.value_key import shown
 from firesteel.runtime import operator as protocol
 from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.emission import EMIT_AT
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
 from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.key_context import NoKey
+from firesteel.state.keyed_backend import KeyedBackend
 
-KeyOf = Callable[[Any], Any]
 Call = Callable[[Any, int | None], None]
-
-_EMIT_AT = 1024  # results that leave together
 
 NO_RECORD_AT_HAND = NoKey(
     "there is no key here: keyed state and timers belong to the record or timer at hand, so use them in the methods "
@@ -67,16 +69,18 @@ class _Records:
         self.stamps.append(timestamp)
         self.timed |= timestamp is not None
 
-    def taken(self) -> tuple[list[Any], Timestamps]:
-        taken = self.values, self.stamps if self.timed else None
+    def drained(self) -> tuple[list[Any], Timestamps]:
+        drained = self.values, self.stamps if self.timed else None
         self.values, self.stamps, self.timed = [], [], False
-        return taken
+        return drained
 
 
 class GatheringOutput(Output):
     """Keeps what an operator emits until `flush`. ``refusal`` says why nothing can be emitted at the moment."""
 
     def __init__(self) -> None:
+        self.protects = True
+        self.on_full: Callable[[], None] = _do_nothing
         self.now_at: int | None = None  # event time of the record or timer at hand
         self.refusal: str | None = None
         self._main = _Records()
@@ -85,30 +89,33 @@ class GatheringOutput(Output):
         #: What comes before each watermark that was emitted: outputs by tag, the main one under None.
         self._before: list[tuple[list[tuple[str | None, list[Any], Timestamps]], int]] = []
 
+    @override
     def collect(self, value: Any, timestamp: int | None = None) -> None:
-        """Keep a record."""
-        self._main.add(value, self._time_of(timestamp))
+        self._add(self._main, value, self._time_of(timestamp))
 
+    @override
     def collect_side(self, output_tag: OutputTag, value: Any, timestamp: int | None = None) -> None:
         """Keep a record of a side output."""
         if not isinstance(output_tag, OutputTag):
             raise WrongArgumentError(
                 f"collect_side() needs an OutputTag and a value, got {short_repr(output_tag)} as its tag"
             )
-        self._sides.setdefault(output_tag.tag_id, _Records()).add(value, self._time_of(timestamp))
+        records = self._sides.setdefault(output_tag.tag_id, _Records())
+        self._add(records, value, self._time_of(timestamp))
 
+    def _add(self, records: _Records, value: Any, timestamp: int | None) -> None:
+        records.add(private(value) if self.protects else value, timestamp)
+        if len(records.values) >= EMIT_AT:
+            self.on_full()
+
+    @override
     def emit_watermark(self, timestamp: int) -> None:
         """Keep a watermark, behind what was emitted before; one that tells nothing new is dropped."""
         self._refuse_if_closed()
         _check_time("emit_watermark()", timestamp)
         if timestamp > self._watermark:
             self._watermark = timestamp
-            self._before.append((self._take(), timestamp))
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to let the results go."""
-        return len(self._main.values) >= _EMIT_AT
+            self._before.append((self._drain(), timestamp))
 
     def flush(self, output: protocol.Output) -> None:
         """Hand everything on, in order."""
@@ -117,11 +124,11 @@ class GatheringOutput(Output):
             _emit(output, records)
             output.watermark(timestamp)
         if self._main.values or self._sides:
-            _emit(output, self._take())
+            _emit(output, self._drain())
 
-    def _take(self) -> list[tuple[str | None, list[Any], Timestamps]]:
+    def _drain(self) -> list[tuple[str | None, list[Any], Timestamps]]:
         sides, self._sides = self._sides, {}
-        return [(None, *self._main.taken()), *((tag, *found.taken()) for tag, found in sides.items())]
+        return [(None, *self._main.drained()), *((tag, *records.drained()) for tag, records in sides.items())]
 
     def _time_of(self, timestamp: int | None) -> int | None:
         if self.refusal is not None:
@@ -154,21 +161,25 @@ def _check_time(what: str, timestamp: object) -> None:
 class _TimersOfKeys(KeyedTimers):
     """Timers that are refused where there is no key; such an operator is also called without one."""
 
+    @override
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Fire when the machine's time reaches ``timestamp``."""
         self._check_key()
         super().register_processing_time_timer(timestamp)
 
+    @override
     def register_event_time_timer(self, timestamp: int) -> None:
         """Fire when the watermark reaches ``timestamp``."""
         self._check_key()
         super().register_event_time_timer(timestamp)
 
+    @override
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Forget a timer, if it is there."""
         self._check_key()
         super().delete_processing_time_timer(timestamp)
 
+    @override
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Forget a timer, if it is there."""
         self._check_key()
@@ -184,7 +195,7 @@ class _Context(StreamOperatorContext):
     """What the user's operator sees of its shell."""
 
     def __init__(
-        self, shell: RawOperator, runtime: RuntimeContext, timers: TimerService, state: HashMapBackend | None
+        self, shell: RawOperator, runtime: RuntimeContext, timers: TimerService, state: KeyedBackend | None
     ) -> None:
         self._shell = shell
         self._runtime = runtime
@@ -192,24 +203,29 @@ class _Context(StreamOperatorContext):
         self._state = state
 
     @property
+    @override
     def output(self) -> Output:
         return self._shell.gathered
 
     @property
+    @override
     def runtime_context(self) -> RuntimeContext:
         return self._runtime
 
     @property
+    @override
     def timer_service(self) -> TimerService:
         return self._timers
 
     @property
+    @override
     def current_key(self) -> Any:
         if self._state is None:
             raise UnsupportedOperationError("this stream has no keys: call key_by() before transform()")
         key = self._state.current_key
-        return key.refuse() if isinstance(key, NoKey) else key
+        return key.refuse() if isinstance(key, NoKey) else shown(key)
 
+    @override
     def for_each(self, values: list[Any], timestamps: Timestamps, function: Call) -> None:
         self._shell.for_each(values, timestamps, function)
 
@@ -222,7 +238,7 @@ class RawOperator(FunctionOperator):
         function: UserFunction,
         methods: tuple[str, ...],
         keys: tuple[KeyOf | None, ...],
-        state: HashMapBackend,
+        state: KeyedBackend,
     ) -> None:
         super().__init__(function)
         self.gathered = GatheringOutput()
@@ -233,10 +249,15 @@ class RawOperator(FunctionOperator):
         self._state = state
         self._batch: list[Any] | None = None
         self._input = 0
+        self._failure: BaseException | None = None
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Set the user's operator up, give it its states, then open it."""
         self.output = context.output
+        self.gathered.protects = context.protects
+        self.gathered.on_full = self._flush_within_call
+        self._pace = context.pace
         self._timers = (
             _TimersOfKeys(self, context.services, self._state)
             if self._keyed
@@ -252,14 +273,27 @@ class RawOperator(FunctionOperator):
         self._flush()
 
     def _flush(self) -> None:
+        if self._failure is not None:
+            raise self._failure
         self.gathered.flush(self.output)
+        if self._pace.late:
+            self._pace.breathe()
+
+    def _flush_within_call(self) -> None:
+        try:
+            self._flush()
+        except BaseException as error:
+            self._failure = error
+            raise
 
     # Records ------------------------------------------------------------------------------------------
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input."""
         self._process(0, values, timestamps)
 
+    @override
     def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the second input."""
         self._process(1, values, timestamps)
@@ -304,20 +338,16 @@ class RawOperator(FunctionOperator):
         for value, timestamp in zip(cursor, _times(timestamps), strict=False):
             gathered.now_at = timestamp
             function(value, timestamp)
-            if gathered.is_full:
-                self._flush()
 
     def _each_of_keys(self, values: list[Any], timestamps: Timestamps, function: Call) -> None:
         gathered, state = self.gathered, self._state
         keys = self._keys_of(values)
         self.cursor = cursor = iter(values)
         for value, timestamp in zip(cursor, _times(timestamps), strict=False):
-            # Here, and not in the zip: the cursor has taken the record when its key cannot be computed.
+            # Here, and not in the zip: the cursor has passed the record when its key cannot be computed.
             state.current_key = next(keys)
             gathered.now_at = timestamp
             function(value, timestamp)
-            if gathered.is_full:
-                self._flush()
 
     def _keys_of(self, values: list[Any]) -> Iterator[Any]:
         """The keys, computed one by one unless they have to be announced."""
@@ -352,6 +382,12 @@ class RawOperator(FunctionOperator):
 
     # Time ---------------------------------------------------------------------------------------------
 
+    @override
+    def awaits_event_time(self) -> bool:
+        """Whether there are timers."""
+        return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
+
+    @override
     def on_watermark(self, timestamp: int) -> None:
         """Fire the timers that are due, then let the user's operator decide about the watermark."""
         self.current_watermark = timestamp
@@ -362,10 +398,27 @@ class RawOperator(FunctionOperator):
         self._user.process_watermark(timestamp)
         self._flush()
 
+    one_key_at_a_time = forgets_keys = True
+
+    @override
+    def end_keys(self) -> None:
+        """All timers of the key fire, in a time in which everything has happened; the next key begins before all time."""
+        if isinstance(self._timers, KeyedTimers):
+            self.current_watermark = MAX_TIMESTAMP
+            self._timers.ignore_new()
+            self._fire(self._timers.event_time.due(MAX_TIMESTAMP), self._user.on_event_time, timed=True)
+            self._fire(
+                self._timers.processing_time.due(MAX_TIMESTAMP), self._user.on_processing_time, timed=False
+            )
+            self._timers.accept_new()
+            self.current_watermark = MIN_TIMESTAMP
+
+    @override
     def next_deadline(self) -> float:
         """The time of the next processing-time timer."""
         return self._timers.next_deadline() if isinstance(self._timers, KeyedTimers) else math.inf
 
+    @override
     def on_time(self, now: float) -> None:
         """Fire the processing-time timers that are due."""
         assert isinstance(self._timers, KeyedTimers)
@@ -376,20 +429,17 @@ class RawOperator(FunctionOperator):
         """Call back for each timer, with its key; what a processing-time timer emits has no event time."""
         state, gathered = self._state, self.gathered
         for time, key in due:
-            if state.tracks:
-                state.touch((key,))
-            state.current_key = key
+            state.turn_to(key)
             gathered.now_at = time if timed else None
             try:
                 callback(time)
             except RAISED_BY_USERS as error:
                 error.add_note(f"in {callback.__name__} for key {short_repr(key)} at {time}")
                 raise
-            if gathered.is_full:
-                self._flush()
         self._no_record_at_hand()
         self._flush()
 
+    @override
     def finish(self) -> None:
         """In BATCH all timers fire first; then the user's operator emits its last results."""
         if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
@@ -403,12 +453,14 @@ class RawOperator(FunctionOperator):
 
     # Checkpoints --------------------------------------------------------------------------------------
 
+    @override
     def prepare_barrier(self, order: CheckpointOrder) -> None:
         """The user's operator emits what has to be before the barrier."""
         self._no_record_at_hand()
         self._user.prepare_snapshot_pre_barrier(order.id)
         self._flush()
 
+    @override
     def snapshot(self, order: CheckpointOrder) -> None:
         """The user's operator brings its states up to date; what it emitted now would be behind the barrier."""
         before = self.gathered.refusal
@@ -419,20 +471,26 @@ class RawOperator(FunctionOperator):
         super().snapshot(order)
         self.gathered.refusal = before
 
+    @override
     def notify_complete(self, checkpoint_id: int) -> None:
         """Tell the user's operator, which may emit."""
         super().notify_complete(checkpoint_id)
         self._flush()
 
+    @override
     def notify_aborted(self, checkpoint_id: int) -> None:
         """Tell the user's operator, which may emit."""
         super().notify_aborted(checkpoint_id)
         self._flush()
 
+    @override
     def close(self) -> None:
-        """Close the user's operator."""
         self.gathered.refusal = "close() cannot emit: it is also called after a failure; emit in finish()"
         super().close()
+
+
+def _do_nothing() -> None:
+    """What a full output does before its operator is open."""
 
 
 def _times(timestamps: Timestamps) -> Iterable[int | None]:

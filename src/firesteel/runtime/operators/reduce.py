@@ -1,26 +1,24 @@
 """reduce on a keyed stream, and with it the rolling aggregates.
 
-Results of a batch leave together, so a function that changes its first argument in place and returns it
-would change results that were emitted before. Functions are watched for that at the start: one that never
-does it in its first calls runs without any check, one that does gets its results copied.
+What the function returns is both the state of the key and a result. Results that can change are copied: the function
+may change its first argument in place the next time, and an operator further down may change what it gets.
 """
 
 from __future__ import annotations
 
-import copy
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from firesteel.common._override import override
+from firesteel.common._values import ATOMIC, MISSING, private, private_all
+from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.emission import EMIT_AT, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
-
-_MISSING = object()
-_WATCHED_CALLS = 64
+from firesteel.state.keyed_backend import KeyedBackend
 
 #: Name of the table with the reduced values; no state of a user can be called so.
 REDUCED = "\0reduced"
@@ -32,7 +30,7 @@ class ReduceOperator(FunctionOperator):
     In STREAMING every input gives an updated output; in BATCH only the last value of each key is emitted.
     """
 
-    def __init__(self, function: UserFunction, key_of: Callable[[Any], Any], state: HashMapBackend) -> None:
+    def __init__(self, function: UserFunction, key_of: KeyOf, state: KeyedBackend) -> None:
         super().__init__(function)
         self._reduce = function.method("reduce")
         self._key_of = key_of
@@ -40,86 +38,69 @@ class ReduceOperator(FunctionOperator):
         self._reduced = state.table(REDUCED)
         self._in_key_context = function.is_rich
         self._only_last = False
-        self._left_to_watch = _WATCHED_CALLS
-        self._changes_in_place = False
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Learn which mode the job runs in."""
+        self._pace = context.pace
         self._only_last = context.mode is RuntimeMode.BATCH
         super().open(context)
+        self._protects = protects(context, self._reduce)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
-        keys = announced_keys(self, values, self._key_of, self._state) if self._state.tracks else None
-        self.cursor = cursor = iter(values)
-        if self._in_key_context or self._left_to_watch or self._changes_in_place:
-            results = self._reduce_carefully(cursor)
-        elif keys is not None:
-            results = self._reduce_announced(keys, cursor)
-        else:
-            results = self._reduce_all(cursor)
+        keys = iter(keys_of(self._key_of, values))
+        if self._state.tracks:
+            keys = iter(announced_keys(self, values, self._key_of, self._state))
+        self.cursor = cursor = self._pace.begin(values)
+        results = self._reduce_all(cursor, self._in_context(keys) if self._in_key_context else keys)
+        self.left = left = self._pace.end()
         if not self._only_last:
-            self.output.emit(results, timestamps)
+            self.output.emit(results, timestamps if not left or timestamps is None else timestamps[:-left])
 
-    def _reduce_all(self, values: Iterator[Any]) -> list[Any]:
-        reduced, reduce, key_of = self._reduced, self._reduce, self._key_of
+    def _in_context(self, keys: Iterator[Any]) -> Iterator[Any]:
+        """The keys, each one made the current one: the function may have got hold of state."""
+        state = self._state
+        for state.current_key in keys:
+            yield state.current_key
+
+    def _reduce_all(self, values: Iterator[Any], keys: Iterator[Any]) -> list[Any]:
+        reduced, reduce, atomic, guarded = self._reduced, self._reduce, ATOMIC, self._protects
         get = reduced.get
         results: list[Any] = []
         append = results.append
-        for value in values:
-            key = key_of(value)
-            old = get(key, _MISSING)
-            if old is not _MISSING:
+        # The cursor comes first: when it ends early, nothing has been done for the record behind.
+        for value, key in zip(values, keys, strict=False):
+            old = get(key, MISSING)
+            if old is not MISSING:
                 value = reduce(old, value)
             reduced[key] = value
+            if guarded:  # `private` written out for what is most common
+                kind = type(value)
+                if kind is tuple:
+                    for item in value:
+                        if type(item) not in atomic:
+                            value = private(value)
+                            break
+                elif kind not in atomic:
+                    value = private(value)
             append(value)
         return results
 
-    def _reduce_announced(self, keys: list[Any], values: Iterator[Any]) -> list[Any]:
-        """The same with keys that are known already."""
-        reduced, reduce = self._reduced, self._reduce
-        get = reduced.get
-        results: list[Any] = []
-        append = results.append
-        for key, value in zip(keys, values, strict=False):
-            old = get(key, _MISSING)
-            if old is not _MISSING:
-                value = reduce(old, value)
-            reduced[key] = value
-            append(value)
-        return results
+    forgets_keys = True
 
-    def _reduce_carefully(self, values: Iterator[Any]) -> list[Any]:
-        """The same with the key in context, watching for changes in place, copying where they happen."""
-        results = []
-        for value in values:
-            key = self._state.current_key = self._key_of(value)
-            old = self._reduced.get(key, _MISSING)
-            if old is not _MISSING:
-                value = self._watched(old, value) if self._left_to_watch else self._reduce(old, value)
-            self._reduced[key] = value
-            results.append(copy.deepcopy(value) if self._left_to_watch or self._changes_in_place else value)
-        return results
+    @override
+    def end_keys(self) -> None:
+        """Emit the last value of each key, in BATCH; what cannot be forgotten is emitted at the end."""
+        if self._state.can_forget_keys:
+            self.finish()
 
-    def _watched(self, old: Any, value: Any) -> Any:
-        self._left_to_watch -= 1
-        before = _image(old)
-        result = self._reduce(old, value)
-        if _image(old) != before:
-            self._changes_in_place = True
-            self._left_to_watch = 0
-        return result
-
+    @override
     def finish(self) -> None:
-        """Emit the last value of each key, in BATCH."""
+        """Emit the last value of each key that is still there, in BATCH."""
         if self._only_last:
             for values in self._state.values_of(REDUCED):
-                self.output.emit(values, None)
-
-
-def _image(value: Any) -> Any:
-    """Something that differs when the value has changed inside."""
-    try:
-        return pickle.dumps(value, protocol=5)
-    except Exception:  # noqa: BLE001 - what cannot be pickled cannot leave the task either
-        return copy.deepcopy(value)
+                for begin in range(0, len(values), EMIT_AT):
+                    batch = values[begin : begin + EMIT_AT]
+                    self.output.emit(private_all(batch) if self._protects else batch, None)

@@ -1,4 +1,4 @@
-"""Sinks: hop 10 of a record's journey. User sinks, printing, and results that go back to the driver."""
+"""Sinks: hop 10 of a record's journey, and the last hop, when it is seen: functions, printing, writers with committers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from firesteel.common.java_format import print_to_string
+from firesteel.common._java_format import print_to_string
+from firesteel.common._method_checks import check_methods
+from firesteel.common._override import override
 from firesteel.common.typeinfo import TypeInformation
-from firesteel.contracts.sink import SinkFunction
+from firesteel.contracts.sink import Committer, Sink, SinkContext, SinkFunction, SinkWriter, record_of
+from firesteel.contracts.state import ListState
+from firesteel.plan.keys import KeyOf
+from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.commit_queue import EVERYTHING, CommitQueue
+from firesteel.runtime.function_state import internal_list
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import KeyedBatches, KeyOf
+from firesteel.runtime.operators.announced import KeyedBatches
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.user_function import UserFunction
-from firesteel.runtime.wire_format import pickle_values
-from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.keyed_backend import KeyedBackend
 
 
 class RecordContext(SinkFunction.Context):
@@ -26,14 +32,16 @@ class RecordContext(SinkFunction.Context):
         self._services = services
         self.now_at: int | None = None
 
+    @override
     def timestamp(self) -> int | None:
         """Event time of the record."""
         return self.now_at
 
+    @override
     def current_processing_time(self) -> int:
-        """Time of the machine."""
         return int(self._services.now() * 1000)
 
+    @override
     def current_watermark(self) -> int:
         """Event time up to which the input is complete."""
         return self._operator.current_watermark
@@ -51,8 +59,7 @@ def hand_over(
         for value in values:
             write(value, context)
     else:
-        for timestamp, value in zip(timestamps, values, strict=False):
-            context.now_at = timestamp
+        for value, context.now_at in zip(values, timestamps, strict=False):
             write(value, context)
 
 
@@ -63,39 +70,47 @@ class SinkOperator(FunctionOperator):
     """
 
     def __init__(
-        self, function: UserFunction, key_of: KeyOf | None = None, state: HashMapBackend | None = None
+        self, function: UserFunction, key_of: KeyOf | None = None, state: KeyedBackend | None = None
     ) -> None:
         super().__init__(function)
         self._invoke = function.method("invoke")
-        self._wants_context = _takes_two(self._invoke)
+        self._wants_context = _accepts_context(self._invoke)
         self._batches: KeyedBatches | None = None
         if key_of is not None and state is not None and function.is_rich:
             self._invoke = _in_key_context(self._invoke, key_of, state)
             self._batches = KeyedBatches(key_of, state)
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Make the context object, then open the user's function."""
+        self._pace = context.pace
         self._context = RecordContext(self, context.services)
         super().open(context)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
-        """Write every record."""
         invoke = self._invoke
         if self._batches is not None:
             self._batches.announce(self, values)
-        self.cursor = cursor = iter(values)
+        self.cursor = cursor = self._pace.begin(values)
         if self._wants_context:
             hand_over(invoke, cursor, timestamps, self._context)
         else:
             for value in cursor:
                 invoke(value)
+        self.left = self._pace.end()
 
 
 class DiscardOperator(FunctionOperator):
     """A `DiscardingSink` without the call per record that does nothing."""
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Forget the batch."""
+
+    @override
+    def leaves_alone(self) -> bool:
+        return True
 
 
 class PrintOperator(Operator):
@@ -106,16 +121,17 @@ class PrintOperator(Operator):
         self._to_stderr = to_stderr
         self._input_type = input_type
 
+    @override
     def open(self, context: OperatorContext) -> None:
-        """Work out the prefix."""
         self.output = context.output
         self._services = context.services
         number = context.runtime.get_index_of_this_subtask() + 1
         several = context.runtime.get_number_of_parallel_subtasks() > 1
-        parts = [self._identifier] if self._identifier else []
-        parts += [str(number)] if several else []
-        self._prefix = ":".join(parts) + "> " if parts else ""
+        labels = [self._identifier] if self._identifier else []
+        labels += [str(number)] if several else []
+        self._prefix = ":".join(labels) + "> " if labels else ""
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Print the batch as one text."""
         self.cursor = cursor = iter(values)
@@ -123,24 +139,12 @@ class PrintOperator(Operator):
         text = "".join([f"{prefix}{print_to_string(value, kind)}\n" for value in cursor])
         self._services.write_text(text, self._to_stderr)
 
-
-class CollectOperator(Operator):
-    """Sends records to the driver, for ``execute_and_collect``."""
-
-    def __init__(self, collect_id: str) -> None:
-        self._collect_id = collect_id
-
-    def open(self, context: OperatorContext) -> None:
-        """Remember the way back."""
-        self.output = context.output
-        self._services = context.services
-
-    def process(self, values: list[Any], timestamps: Timestamps) -> None:
-        """Send the batch as one pickle."""
-        self._services.collect(self._collect_id, pickle_values(values))
+    @override
+    def leaves_alone(self) -> bool:
+        return True
 
 
-def _in_key_context(invoke: Callable[..., Any], key_of: KeyOf, state: HashMapBackend) -> Callable[..., Any]:
+def _in_key_context(invoke: Callable[..., Any], key_of: KeyOf, state: KeyedBackend) -> Callable[..., Any]:
     def call(value: Any, *context: Any) -> Any:
         state.current_key = key_of(value)
         return invoke(value, *context)
@@ -148,7 +152,7 @@ def _in_key_context(invoke: Callable[..., Any], key_of: KeyOf, state: HashMapBac
     return call
 
 
-def _takes_two(invoke: Any) -> bool:
+def _accepts_context(invoke: Any) -> bool:
     try:
         inspect.signature(invoke).bind(None, None)
     except TypeError:
@@ -156,3 +160,148 @@ def _takes_two(invoke: Any) -> bool:
     except ValueError:  # a builtin that does not tell its signature, such as list.append
         return False
     return True
+
+
+# Sinks with writers -----------------------------------------------------------------------------------
+
+
+#: What writers need to resume.
+WRITERS = "\0writers"
+#: What was written and is not seen yet.
+COMMITTABLES = "\0committables"
+
+
+class WriterSinkOperator(Operator):
+    """One subtask of a `Sink`: writes records, and commits what completed checkpoints hold.
+
+    1. At a barrier the writer is flushed and hands over its committables; they wait in the queue and are part of
+       this checkpoint, and of those after it, until they are committed.
+    2. When a checkpoint is complete, everything in the queue up to it is committed.
+    3. When a job continues from a checkpoint, that checkpoint is complete: what waited in it is committed first.
+    4. Without checkpoints everything is committed at the end of the input.
+    """
+
+    def __init__(self, function: UserFunction, input_type: TypeInformation | None = None) -> None:
+        self._sink: Sink = function.instance
+        self._input_type = input_type
+        self._writer: SinkWriter | None = None
+        self._committer: Committer | None = None
+        self._ended = False
+
+    @override
+    def open(self, context: OperatorContext) -> None:
+        """Commit what waited in the checkpoint, then create the writer."""
+        self.output = context.output
+        self._now = context.services.now
+        self._checkpointing = context.checkpointing
+        self._pace = context.pace
+        self._context = RecordContext(self, context.services)
+        sink_context = self._sink_context(context)
+        states = context.operator_state
+        self._committables: ListState[Any] = states.get_list_state(internal_list(COMMITTABLES))
+        self._writers: ListState[Any] = states.get_list_state(internal_list(WRITERS))
+        self._committer = self._sink.create_committer(sink_context)
+        check_methods(self._committer, "create_committer()")
+        self._queue = CommitQueue(self._committer, self._committables.get())
+        self._queue.commit(context.restored_checkpoint_id or 0, self._now())
+        restored = list(self._writers.get())
+        self._writer = (
+            self._sink.restore_writer(sink_context, restored)
+            if restored
+            else self._sink.create_writer(sink_context)
+        )
+        check_methods(self._writer, "create_writer()")
+        self._write = self._writer.write
+        self._takes_batches = type(self._writer).write_batch is not SinkWriter.write_batch
+
+    def _sink_context(self, context: OperatorContext) -> SinkContext:
+        runtime, services = context.runtime, context.services
+        return SinkContext(
+            services.job_id,
+            runtime.get_index_of_this_subtask(),
+            runtime.get_number_of_parallel_subtasks(),
+            services.attempt,
+            services.now,
+            context.operator_state,
+            context.restored_checkpoint_id,
+            self._input_type,
+            context.checkpointing,
+        )
+
+    @override
+    def process(self, values: list[Any], timestamps: Timestamps) -> None:
+        if self._takes_batches:
+            self._process_batch(values, timestamps)
+            return
+        self.cursor = cursor = self._pace.begin(values)
+        hand_over(self._write, cursor, timestamps, self._context)
+        self.left = self._pace.end()
+
+    def _process_batch(self, values: list[Any], timestamps: Timestamps) -> None:
+        """All at once: a batch is as large as the pace of the task allows."""
+        assert self._writer is not None
+        self.cursor = self._context.now_at = None
+        try:
+            self._writer.write_batch(values, timestamps, self._context)
+        except Exception as error:
+            index = record_of(error)
+            if index is not None:
+                self.culprit = values[index]
+            raise
+
+    @override
+    def finish(self) -> None:
+        """Flush; commit, unless a last checkpoint will."""
+        assert self._writer is not None
+        self._ended = True
+        self._writer.flush(end_of_input=True)
+        if not self._checkpointing:
+            self._queue.add(EVERYTHING, self._writer.prepare_commit())
+            self._queue.commit(EVERYTHING, self._now())
+            self._queue.insist(self._now())
+
+    # Checkpoints --------------------------------------------------------------------------------------
+
+    @override
+    def snapshot(self, order: CheckpointOrder) -> None:
+        """Step 1: flush the writer, and queue its committables."""
+        assert self._writer is not None
+        self._writer.flush(end_of_input=self._ended)
+        self._queue.add(order.id, self._writer.prepare_commit())
+        self._writers.update(list(self._writer.snapshot_state(order.id)))
+        self._committables.update(self._queue.pending)
+
+    @override
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Step 2: commit. After the end of the input there is no later: it has to work now, or when the job is restarted."""
+        assert self._writer is not None
+        self._queue.commit(checkpoint_id, self._now())
+        if self._ended:
+            self._queue.insist(self._now())
+        self._writer.notify_checkpoint_complete(checkpoint_id)
+
+    # Time ---------------------------------------------------------------------------------------------
+
+    @override
+    def next_deadline(self) -> float:
+        """When the writer or a retry wants to be called."""
+        if self._writer is None:
+            return self._queue.retry_at
+        return min(self._writer.next_deadline(), self._queue.retry_at)
+
+    @override
+    def on_time(self, now: float) -> None:
+        """Try again to commit what failed, and call the writer if its deadline has come."""
+        assert self._writer is not None
+        self._queue.retry(now)
+        if self._writer.next_deadline() <= now:
+            self._writer.on_time(now)
+
+    @override
+    def close(self) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            if self._committer is not None:
+                self._committer.close()

@@ -6,14 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from firesteel.common._override import override
+from firesteel.common._values import private_batch
+from firesteel.common.errors import ProgramError
 from firesteel.common.watermark_strategy import WatermarkStrategy
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceFunction, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceFunction, SourceReader, SourceReaderContext
 from firesteel.plan.messages import SourceMessage
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.event_time import EventTime
 from firesteel.runtime.operator import Operator, OperatorContext
+from firesteel.runtime.operators.bad_messages import BadMessages
 from firesteel.runtime.source_alignment import SourceAlignment
-from firesteel.runtime.source_parts import FunctionPart, ReaderPart
+from firesteel.runtime.source_kinds import FunctionSource, ReaderSource
 from firesteel.runtime.user_function import UserFunction
 
 
@@ -26,44 +30,54 @@ class SourceOperator(Operator):
     """
 
     def __init__(
-        self, function: UserFunction, strategy: WatermarkStrategy | None = None, operator_id: str = ""
+        self,
+        function: UserFunction,
+        strategy: WatermarkStrategy | None = None,
+        operator_id: str = "",
+        bad_messages: BadMessages | None = None,
     ) -> None:
         self._function = function
+        self._bad_messages = bad_messages
         self._strategy = WatermarkStrategy.no_watermarks() if strategy is None else strategy
         self._id = operator_id
-        alignment = self._strategy.alignment
-        self.alignment = None if alignment is None else SourceAlignment(alignment)
+        settings = self._strategy.alignment
+        self.watermark_alignment = None if settings is None else SourceAlignment(settings)
         self.ended = False
         self.batch: list[Any] = []
         self._retry_at = 0.0
         self._woken = False
         self._suspended = False
-        self._left_alone = False
-        self._part = self._create_part()
+        self._reader_abandoned = False
+        self._source = self._create_source()
         self._reader: SourceReader | None = None
 
-    def _create_part(self) -> FunctionPart | ReaderPart:
+    def _create_source(self) -> FunctionSource | ReaderSource:
         source: Source | SourceFunction = self._function.instance
         if isinstance(source, SourceFunction):
-            return FunctionPart(source, self._function)
-        return ReaderPart(source, self._id)
+            return FunctionSource(source, self._function)
+        return ReaderSource(source, self._id)
 
+    @override
     def open(self, context: OperatorContext) -> None:
-        """Create and open the subtask's reader, with the splits or the state that it goes on from."""
+        """Create and open the subtask's reader, with the splits or the state that it resumes from."""
         self.output = context.output
         self._now = context.services.now
-        self._time = EventTime(self, self._strategy, context)
+        self.time = EventTime(self, self._strategy, context)
+        if self._bad_messages is not None:
+            self._bad_messages.open(context, self.output)
         runtime = context.runtime
-        place = SourceContext(
+        reader_context = SourceReaderContext(
             runtime.get_index_of_this_subtask(),
             runtime.get_number_of_parallel_subtasks(),
             context.services.now,
             self._wake_with(context.services.wake),
-            self._part.request_split,
-            self._part.send_event,
+            self._source.request_split,
+            self._source.send_event,
+            context.checkpointing,
         )
-        self._reader = self._part.create_reader(place, context)
-        self._part.open_reader(context)
+        self._reader = self._source.create_reader(reader_context, context)
+        self._protects = context.protects and not self._reader.gives_away
+        self._source.open_reader(context)
 
     def _wake_with(self, wake: Callable[[], None]) -> Callable[[], None]:
         def wake_source() -> None:
@@ -81,7 +95,7 @@ class SourceOperator(Operator):
 
     @property
     def _held(self) -> bool:
-        return self._suspended or (self.alignment is not None and self.alignment.held)
+        return self._suspended or (self.watermark_alignment is not None and self.watermark_alignment.held)
 
     def ready(self, now: float) -> bool:
         """Whether polling makes sense at the time ``now``."""
@@ -91,39 +105,54 @@ class SourceOperator(Operator):
         """Send one batch into the chain; False when there was nothing to send."""
         assert self._reader is not None
         self._woken = False
-        polled = Polled([], ended=True) if self._left_alone else self._reader.poll(limit)
+        polled = Polled([], ended=True) if self._reader_abandoned else self._reader.poll(limit)
         self._retry_at = polled.retry_at
         self._send(polled)
-        self._time.check_idle(self._now())
+        self.time.check_idle(self._now())
         if polled.ended:
             self._end()
         self._report()
-        return bool(polled.values) or polled.ended
+        return bool(polled.values or polled.bad) or polled.ended
 
     def _send(self, polled: Polled) -> None:
         for split in polled.splits_added:
-            self._time.add_split(split)
+            self.time.add_split(split)
+        if polled.bad or polled.ignored:
+            self._put_aside(polled)
         if polled.values:
-            self.batch = polled.values
-            self._time.receive(polled.values, polled.timestamps, polled.split)
+            # A reader may keep what it hands over, and hand it over again.
+            self.batch = values = private_batch(polled.values) if self._protects else polled.values
+            self.time.receive(values, polled.timestamps, polled.split)
             self.batch, self.cursor = [], None
         if polled.watermark is not None:
-            self._time.advance(polled.watermark, polled.split)
+            self.time.advance(polled.watermark, polled.split)
         if polled.idle:
-            self._time.mark_idle(polled.split)
+            self.time.mark_idle(polled.split)
         for split in polled.splits_ended:
-            self._time.end_split(split)
+            self.time.end_split(split)
+
+    def _put_aside(self, polled: Polled) -> None:
+        if self._bad_messages is None:
+            raise ProgramError(
+                f"{type(self._function.instance).__name__} hands over messages that it could not deserialize and does "
+                "not say so in advance; set decodes = True in the class of the source"
+            )
+        if polled.ignored:
+            self._bad_messages.ignore(polled.ignored)
+        if polled.bad:
+            self._bad_messages.take(polled.bad)
 
     def stop(self) -> None:
         """End as if the input had ended."""
         if self._reader is not None and not self.ended:
             self._retry_at = 0.0
-            if self.alignment is not None:
-                self.alignment.release()
+            if self.watermark_alignment is not None:
+                self.watermark_alignment.release()
             self._reader.stop()
             # One that does not know how to end would give records for ever, or wait for ever.
-            self._left_alone = type(self._reader).stop is SourceReader.stop
+            self._reader_abandoned = type(self._reader).stop is SourceReader.stop
 
+    @override
     def close(self) -> None:
         """Close the reader and, when the source is one, the user's function."""
         try:
@@ -135,13 +164,13 @@ class SourceOperator(Operator):
     def _end(self) -> None:
         self.ended = True
         self._retry_at = math.inf
-        self._time.finish()
+        self.time.finish()
 
     # Splits -------------------------------------------------------------------------------------------
 
     def take_messages(self) -> list[SourceMessage]:
         """What the reader has to tell its enumerator."""
-        return self._part.take_messages()
+        return self._source.take_messages()
 
     def assign(self, splits: list[Any], no_more: bool) -> None:
         """New splits from the enumerator; ``no_more``: the last ones."""
@@ -160,53 +189,61 @@ class SourceOperator(Operator):
 
     # Checkpoints --------------------------------------------------------------------------------------
 
+    @override
     def prepare_barrier(self, order: CheckpointOrder) -> None:
         """Send on what a source function has collected: its state tells that this has been done."""
-        for polled in self._part.prepare():
+        for polled in self._source.prepare():
             self._send(polled)
 
+    @override
     def snapshot(self, order: CheckpointOrder) -> None:
         """Put the positions of the reader into the states."""
-        self._part.snapshot(order)
+        self._source.snapshot(order)
 
+    @override
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the reader."""
-        self._part.notify_complete(checkpoint_id)
+        self._source.notify_complete(checkpoint_id)
 
+    @override
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell the reader."""
-        self._part.notify_aborted(checkpoint_id)
+        self._source.notify_aborted(checkpoint_id)
 
     def suspend(self) -> None:
         """Send nothing more, neither records nor watermarks, until `resume`."""
         self._suspended = True
 
     def resume(self) -> None:
-        """Go on after `suspend`."""
+        """Send again, after `suspend`."""
         if self._suspended:
             self._suspended = False
             self._woken = True
-            self._time.restart_idleness(self._now())
+            self.time.restart_idleness(self._now())
 
     # Time ---------------------------------------------------------------------------------------------
 
+    @override
     def next_deadline(self) -> float:
         """When a watermark, idleness or a report to the group is due."""
         if self._suspended:
             return math.inf
-        deadline = self._time.next_deadline()
-        return deadline if self.alignment is None else min(deadline, self.alignment.next_deadline())
+        deadline = self.time.next_deadline()
+        return (
+            deadline
+            if self.watermark_alignment is None
+            else min(deadline, self.watermark_alignment.next_deadline())
+        )
 
+    @override
     def on_time(self, now: float) -> None:
         """Emit the watermark that is due. Idleness is judged by the poll that follows, not by the clock alone."""
-        self._time.on_time(now)
-        if self._time.idle_due(now):
+        self.time.on_time(now)
+        if self.time.idle_due(now):
             if self._held:  # it may have records that it must not read
-                self._time.restart_idleness(now)
+                self.time.restart_idleness(now)
             else:
                 self._woken = True
         self._report()
 
     def _report(self) -> None:
-        if self.alignment is not None:
-            self.alignment.observe(self._time.claimable(), self._now())
+        if self.watermark_alignment is not None:
+            self.watermark_alignment.observe(self.time.claimable(), self._now())

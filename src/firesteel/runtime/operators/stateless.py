@@ -2,103 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import Any
 
-from firesteel.runtime.operator import Timestamps
+from firesteel.common._override import override
+from firesteel.runtime.few_results import gives_few
+from firesteel.runtime.keeps_nothing import keeps_nothing
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import KeyedBatches
+from firesteel.runtime.operators.emission import Emission, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 
+_MOST_CLASSES = 64  # of records that are told apart
 
-class MapOperator(FunctionOperator):
+
+class StatelessOperator(FunctionOperator):
+    """What they share: batches that may be cut short, and results that are values.
+
+    A function that provably keeps nothing cannot change what it returned: its results need no protection.
+    """
+
+    def __init__(self, function: UserFunction, method: str, batches: KeyedBatches | None = None) -> None:
+        super().__init__(function)
+        self._call = function.method(method)
+        self._batches = batches
+        self._harmless_for: dict[type, bool] = {}
+
+    @override
+    def open(self, context: OperatorContext) -> None:
+        """Find out whether results have to be protected, then open the user's function."""
+        self._pace = context.pace
+        self._emission = Emission(context)
+        super().open(context)
+        self._settled = context.output.is_settled()
+        self._protects = self._needs_protection(context)
+
+    def _needs_protection(self, context: OperatorContext) -> bool:
+        if not context.protects or keeps_nothing(self._call, may_change_arguments=True):
+            return False
+        return protects(context, self._call)
+
+    def _guards(self, values: list[Any]) -> bool:
+        """Whether results have to be made values. Of attributes it is known what they are once the class is known."""
+        if not self._protects:
+            return False
+        kinds = set(map(type, values))
+        if len(kinds) != 1:
+            return True
+        (kind,) = kinds
+        harmless = self._harmless_for.get(kind)
+        if harmless is None:
+            if len(self._harmless_for) >= _MOST_CLASSES:
+                return True
+            harmless = keeps_nothing(self._call, kind, may_change_arguments=True)
+            self._harmless_for[kind] = harmless
+        return not harmless
+
+    @override
+    def leaves_alone(self) -> bool:
+        """Whether neither the function nor anybody behind changes what it gets."""
+        return self._settled and keeps_nothing(self._call)
+
+    def _begin(self, values: list[Any]) -> Iterator[Any]:
+        if self._batches is not None:
+            self._batches.announce(self, values)
+        self.cursor = cursor = self._pace.begin(values)
+        return cursor
+
+    def _end(self, timestamps: Timestamps) -> Timestamps:
+        """The timestamps of the records that were processed."""
+        self.left = self._pace.end()
+        return timestamps if not self.left or timestamps is None else timestamps[: -self.left]
+
+
+class MapOperator(StatelessOperator):
     """One output for each input."""
 
     def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
-        super().__init__(function)
-        self._map = function.method("map")
-        self._batches = batches
+        super().__init__(function, "map", batches)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Apply the function to every value."""
-        if self._batches is not None:
-            self._batches.announce(self, values)
-        self.cursor = cursor = iter(values)
-        self.output.emit(map_all(self._map, cursor, len(values)), timestamps)
+        cursor = self._begin(values)
+        results = map(self._call, cursor)
+        mapped = self._emission.values_of(results) if self._guards(values) else list(results)
+        stamps = self._end(timestamps)
+        if len(mapped) != len(values) - self.left:
+            # map() takes a StopIteration out of the user's function for its own end.
+            raise RuntimeError("the function raised StopIteration; return a value or raise another error")
+        self.output.emit(mapped, stamps)
 
 
-class FilterOperator(FunctionOperator):
+class FilterOperator(StatelessOperator):
     """Keeps the values for which the function is true."""
 
     def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
-        super().__init__(function)
-        self._filter = function.method("filter")
-        self._batches = batches
+        super().__init__(function, "filter", batches)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Ask the function about every value."""
-        if self._batches is not None:
-            self._batches.announce(self, values)
-        keep = self._filter
-        self.cursor = cursor = iter(values)
+        guards = self._guards(values)
+        keep, cursor = self._call, self._begin(values)
         if timestamps is None:
-            self.output.emit([value for value in cursor if keep(value)], None)
+            passed = (
+                self._emission.values_of(value for value in cursor if keep(value))
+                if guards
+                else [value for value in cursor if keep(value)]
+            )
+            stamps: Timestamps = None
         else:
-            kept = [keep(value) for value in cursor]
-            self.output.emit(list(compress(values, kept)), list(compress(timestamps, kept)))
+            verdicts: list[Any] = []
+            if guards:
+                passed = self._emission.values_of(_judged(keep, cursor, verdicts))
+            else:
+                verdicts += [keep(value) for value in cursor]
+                passed = list(compress(values, verdicts))
+            stamps = list(compress(timestamps, verdicts))
+        self._end(None)
+        self.output.emit(passed, stamps)
 
 
-class FlatMapOperator(FunctionOperator):
+def _judged(keep: Callable[[Any], Any], values: Iterator[Any], verdicts: list[Any]) -> Iterator[Any]:
+    """The values that are kept; ``verdicts`` gets the answers for all."""
+    for value in values:
+        verdict = keep(value)
+        verdicts.append(verdict)
+        if verdict:
+            yield value
+
+
+class FlatMapOperator(StatelessOperator):
     """Any number of outputs for each input."""
 
     def __init__(self, function: UserFunction, batches: KeyedBatches | None = None) -> None:
-        super().__init__(function)
-        self._flat_map = function.method("flat_map")
-        self._batches = batches
+        super().__init__(function, "flat_map", batches)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
-        """Expand every value."""
-        if self._batches is not None:
-            self._batches.announce(self, values)
-        self.cursor = cursor = iter(values)
-        self.output.emit(*expand_all(self._flat_map, cursor, timestamps))
+        cursor = self._begin(values)
+        self._emission.call_each(cursor, timestamps, self._call, guarded=self._protects, few=self._few)
+        self._end(None)
 
-
-def map_all(function: Callable[[Any], Any], values: Iterable[Any], count: int) -> list[Any]:
-    """``function`` of each of the ``count`` values."""
-    results = list(map(function, values))
-    if len(results) != count:
-        # map() takes a StopIteration out of the user's function for its own end.
-        raise RuntimeError("the function raised StopIteration; return a value or raise another error")
-    return results
-
-
-def expand_all(
-    function: Callable[[Any], Any],
-    values: Iterable[Any],
-    timestamps: Timestamps,
-    results: list[Any] | None = None,
-) -> tuple[list[Any], Timestamps]:
-    """All results of a function that returns an iterable (or None) per value, with the input's timestamps.
-
-    They are gathered in ``results``, when it is given.
-    """
-    results = [] if results is None else results
-    extend = results.extend
-    if timestamps is None:
-        for value in values:
-            found = function(value)
-            if found is not None:
-                extend(found)
-        return results, None
-    stamps: list[int | None] = []
-    # The timestamps come first in zip: it asks its first iterable once more at the end, and the other one
-    # is the cursor that tells which record failed.
-    for timestamp, value in zip(timestamps, values, strict=False):
-        found = function(value)
-        if found is not None:
-            before = len(results)
-            extend(found)
-            stamps.extend([timestamp] * (len(results) - before))
-    return results, stamps
+    @override
+    def _needs_protection(self, context: OperatorContext) -> bool:
+        self._few = gives_few(self._call)
+        # That the function keeps nothing is not enough: one object may be among its results more than once.
+        return protects(context, self._call)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.contracts.state import ListState
 from firesteel.contracts.two_phase_commit import TwoPhaseCommitSinkFunction
 from firesteel.plan.state_handles import CheckpointOrder
@@ -44,9 +45,11 @@ class TwoPhaseCommitOperator(FunctionOperator):
         self._pending: list[Transaction] = []
         self._ended = False
 
+    @override
     def open(self, context: OperatorContext) -> None:
         """Open the function, then steps 4 and 1."""
         super().open(context)
+        self._pace = context.pace
         self._context = RecordContext(self, context.services)
         self._checkpointing = context.checkpointing
         self._state: ListState[Any] = context.operator_state.get_list_state(internal_list(TRANSACTIONS))
@@ -66,21 +69,28 @@ class TwoPhaseCommitOperator(FunctionOperator):
         self._current = Transaction(self._sink.begin_transaction())
         self._invoke = partial(self._sink.invoke, self._current.handle)
 
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Write every record in the open transaction."""
-        self.cursor = cursor = iter(values)
+        self.cursor = cursor = self._pace.begin(values)
         hand_over(self._invoke, cursor, timestamps, self._context)
+        self.left = self._pace.end()
 
+    @override
     def finish(self) -> None:
-        """Step 5, unless a last checkpoint will come."""
+        """Step 5: commit the only transaction, unless a last checkpoint will come."""
         self._ended = True
         if not self._checkpointing and self._current is not None:
+            while self._pending:  # of a savepoint that has failed, or is not complete yet
+                self._sink.commit(self._pending[0].handle)
+                del self._pending[0]
             self._sink.pre_commit(self._current.handle)
             transaction, self._current = self._current, None
             self._sink.commit(transaction.handle)
 
+    @override
     def snapshot(self, order: CheckpointOrder) -> None:
-        """Step 2."""
+        """Step 2: pre-commit the open transaction, and begin the next one."""
         super().snapshot(order)
         if self._current is not None:
             self._sink.pre_commit(self._current.handle)
@@ -90,13 +100,15 @@ class TwoPhaseCommitOperator(FunctionOperator):
             self._begin()
         self._state.update(self._pending + ([] if self._current is None else [self._current]))
 
+    @override
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Step 3. One that cannot be committed stays pending."""
+        """Step 3: commit what is pending; a transaction that cannot be committed stays pending."""
         while self._pending and (self._pending[0].checkpoint_id or 0) <= checkpoint_id:
             self._sink.commit(self._pending[0].handle)
             del self._pending[0]
         super().notify_complete(checkpoint_id)
 
+    @override
     def close(self) -> None:
         """Abort the transaction that no checkpoint will ever complete."""
         try:

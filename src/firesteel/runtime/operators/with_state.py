@@ -6,17 +6,20 @@ shall have from now on (None for nothing). One look-up and one assignment per re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
+from firesteel.common._override import override
 from firesteel.common.errors import ProgramError, short_repr
+from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import WithStateKind
-from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.emission import Emission
 from firesteel.runtime.operators.function_operator import FunctionOperator
-from firesteel.runtime.operators.stateless import expand_all
 from firesteel.runtime.user_function import UserFunction
-from firesteel.state.hashmap_backend import HashMapBackend
+from firesteel.state.keyed_backend import KeyedBackend
 
 #: The name of the state in snapshots.
 TABLE = "\0with-state"
@@ -29,8 +32,8 @@ class WithStateOperator(FunctionOperator):
         self,
         function: UserFunction,
         kind: WithStateKind,
-        key_of: Callable[[Any], Any],
-        state: HashMapBackend,
+        key_of: KeyOf,
+        state: KeyedBackend,
     ) -> None:
         super().__init__(function)
         self._call = function.method("__call__")
@@ -39,24 +42,36 @@ class WithStateOperator(FunctionOperator):
         self._state = state
         self._table = state.table(TABLE)
 
+    @override
+    def open(self, context: OperatorContext) -> None:
+        """Make the emission, then open the user's function."""
+        self._pace = context.pace
+        self._emission = Emission(context)
+        super().open(context)
+
+    forgets_keys = True
+
+    @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Apply the function to every value and its key's state."""
         if self._state.tracks:
             announced_keys(self, values, self._key_of, self._state)
-        self.cursor = cursor = iter(values)
-        if self._kind is WithStateKind.MAP:
-            self.output.emit(self._map(cursor), timestamps)
-        elif self._kind is WithStateKind.FLAT_MAP:
-            self.output.emit(*expand_all(self._call_with_state, cursor, timestamps))
+        self.cursor = cursor = self._pace.begin(values)
+        if self._kind is WithStateKind.FLAT_MAP:
+            self._emission.call_each(cursor, timestamps, self._call_with_state, guarded=True)
+        elif self._kind is WithStateKind.MAP:
+            results = self._emission.values_of(self._mapped(cursor))
+            self.output.emit(results, None if timestamps is None else timestamps[: len(results)])
         else:
-            self.output.emit(*_filtered(self._map(cursor), values, timestamps))
+            verdicts: list[Any] = []
+            results = self._emission.values_of(self._filtered(cursor, verdicts))
+            self.output.emit(results, None if timestamps is None else list(compress(timestamps, verdicts)))
+        self.left = self._pace.end()
 
-    def _map(self, values: Iterator[Any]) -> list[Any]:
+    def _mapped(self, values: Iterator[Any]) -> Iterator[Any]:
         # `_call_with_state` written out: a call less per record.
         call, key_of, table = self._call, self._key_of, self._table
         get = table.get
-        results: list[Any] = []
-        append = results.append
         for value in values:
             key = key_of(value)
             old = get(key)
@@ -65,12 +80,18 @@ class WithStateOperator(FunctionOperator):
                 result, new = pair
             except (TypeError, ValueError):
                 raise _not_a_pair(pair) from None
-            append(result)
             if new is not None:
                 table[key] = new
             elif old is not None:
                 del table[key]
-        return results
+            yield result
+
+    def _filtered(self, values: Iterator[Any], verdicts: list[Any]) -> Iterator[Any]:
+        for value in values:
+            verdict = self._call_with_state(value)
+            verdicts.append(verdict)
+            if verdict:
+                yield value
 
     def _call_with_state(self, value: Any) -> Any:
         key = self._key_of(value)
@@ -85,13 +106,6 @@ class WithStateOperator(FunctionOperator):
         elif old is not None:
             del self._table[key]
         return result
-
-
-def _filtered(results: list[Any], values: list[Any], timestamps: Timestamps) -> tuple[list[Any], Timestamps]:
-    kept = [value for value, keep in zip(values, results, strict=True) if keep]
-    if timestamps is None:
-        return kept, None
-    return kept, [timestamp for timestamp, keep in zip(timestamps, results, strict=True) if keep]
 
 
 def _not_a_pair(got: Any) -> ProgramError:

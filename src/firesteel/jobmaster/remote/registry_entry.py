@@ -1,0 +1,20 @@
+"""What the registry knows of one running job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["RegistryEntry"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEntry:
+    """One running job. ``started`` is in milliseconds; ``secret`` in hexadecimal digits."""
+
+    job_id: str
+    name: str
+    pid: int
+    machine: str
+    port: int
+    secret: str
+    started: int

@@ -1,0 +1,1 @@
+"""What people see of a running job in a terminal."""

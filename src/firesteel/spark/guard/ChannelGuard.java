@@ -1,0 +1,139 @@
+package firesteel;
+
+import io.netty.bootstrap.ChannelInitializerExtension;
+import io.netty.buffer.ByteBuf;
+import io.netty.buffer.Unpooled;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelHandler;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.channel.ChannelOutboundHandlerAdapter;
+import io.netty.channel.ChannelPromise;
+import io.netty.channel.ServerChannel;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Keeps everybody but the embedded Spark itself away from the ports of its Netty servers.
+ *
+ * Spark's streaming shuffle listens on all interfaces, authenticates nobody, and fails its task when somebody sends
+ * what it cannot decode; no setting changes that. Netty has a hook for such cases: with
+ * -Dio.netty.bootstrap.extensions=serviceload it shows every channel to the extensions that it finds on the class
+ * path. This one
+ *
+ * - lets servers that would listen on all interfaces listen on the loopback interface only;
+ * - has every connection that Spark's network layer opens begin with a token, and closes those that it accepts without.
+ *
+ * Both ends of all these connections are in one JVM. The token comes from the environment, which only the user who
+ * runs the JVM can read.
+ *
+ * scripts/guard compiles this file into guard.jar.
+ */
+public final class ChannelGuard extends ChannelInitializerExtension {
+    private static final String TOKEN_VARIABLE = "FIRESTEEL_CHANNEL_TOKEN";
+    private static final String SPARK = "org.apache.spark.network.";
+    private static final int PATIENCE_SECONDS = 20;
+    private static final byte[] TOKEN = token();
+
+    private static byte[] token() {
+        String text = System.getenv(TOKEN_VARIABLE);
+        return text == null ? new byte[0] : text.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    @Override
+    public void postInitializeServerListenerChannel(ServerChannel channel) {
+        channel.pipeline().addLast(new BindToLoopback());
+    }
+
+    @Override
+    public void postInitializeServerChildChannel(Channel channel) {
+        if (TOKEN.length > 0 && isOfSpark(channel)) {
+            channel.pipeline().addFirst(new ExpectToken());
+        }
+    }
+
+    @Override
+    public void postInitializeClientChannel(Channel channel) {
+        if (TOKEN.length > 0 && isOfSpark(channel)) {
+            channel.pipeline().addFirst(new SendToken());
+        }
+    }
+
+    /** Libraries of the user's own may use Netty, too, and talk to whom they like. */
+    private static boolean isOfSpark(Channel channel) {
+        ChannelHandler first = channel.pipeline().first();
+        return first != null && first.getClass().getName().startsWith(SPARK);
+    }
+
+    private static final class BindToLoopback extends ChannelOutboundHandlerAdapter {
+        @Override
+        public void bind(ChannelHandlerContext context, SocketAddress address, ChannelPromise promise) throws Exception {
+            SocketAddress bound = address;
+            if (address instanceof InetSocketAddress && ((InetSocketAddress) address).getAddress().isAnyLocalAddress()) {
+                InetAddress loopback = InetAddress.getByAddress(new byte[] {127, 0, 0, 1});
+                bound = new InetSocketAddress(loopback, ((InetSocketAddress) address).getPort());
+            }
+            super.bind(context, bound, promise);
+        }
+    }
+
+    private static final class SendToken extends ChannelInboundHandlerAdapter {
+        @Override
+        public void channelActive(ChannelHandlerContext context) throws Exception {
+            context.writeAndFlush(Unpooled.wrappedBuffer(TOKEN));
+            context.pipeline().remove(this);
+            context.fireChannelActive();
+        }
+    }
+
+    private static final class ExpectToken extends ChannelInboundHandlerAdapter {
+        private final byte[] received = new byte[TOKEN.length];
+        private int count;
+        private boolean refused;
+
+        @Override
+        public void channelActive(ChannelHandlerContext context) throws Exception {
+            context.executor().schedule(() -> closeIfSilent(context), PATIENCE_SECONDS, TimeUnit.SECONDS);
+            context.fireChannelActive();
+        }
+
+        private static void closeIfSilent(ChannelHandlerContext context) {
+            if (!context.isRemoved()) {
+                context.close();
+            }
+        }
+
+        @Override
+        public void channelRead(ChannelHandlerContext context, Object message) throws Exception {
+            ByteBuf bytes = (ByteBuf) message;
+            int taken = Math.min(bytes.readableBytes(), received.length - count);
+            bytes.readBytes(received, count, taken);
+            count += taken;
+            if (refused || count < received.length) {
+                bytes.release();
+                return;
+            }
+            if (!MessageDigest.isEqual(received, TOKEN)) {
+                refused = true;
+                bytes.release();
+                context.close();
+                return;
+            }
+            context.pipeline().remove(this);
+            if (bytes.isReadable()) {
+                context.fireChannelRead(bytes);
+            } else {
+                bytes.release();
+            }
+        }
+
+        @Override
+        public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            context.close(); // a stranger's connection broke; Spark need not know
+        }
+    }
+}

@@ -1,0 +1,1 @@
+from firesteel.common.config_options import *

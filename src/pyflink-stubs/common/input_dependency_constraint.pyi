@@ -1,0 +1,1 @@
+from firesteel.common.input_dependency_constraint import *

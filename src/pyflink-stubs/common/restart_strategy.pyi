@@ -1,0 +1,1 @@
+from firesteel.common.restart_strategy import *

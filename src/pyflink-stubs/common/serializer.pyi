@@ -1,0 +1,1 @@
+from firesteel.common.serializer import *

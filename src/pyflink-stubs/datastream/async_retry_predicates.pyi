@@ -1,0 +1,1 @@
+from firesteel.datastream.async_retry_predicates import *

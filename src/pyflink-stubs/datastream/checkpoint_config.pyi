@@ -1,0 +1,1 @@
+from firesteel.datastream.checkpoint_config import *

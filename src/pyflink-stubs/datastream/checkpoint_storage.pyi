@@ -1,0 +1,1 @@
+from firesteel.datastream.checkpoint_storage import *

@@ -1,0 +1,1 @@
+from firesteel.datastream.connectors.number_seq import *

@@ -1,0 +1,1 @@
+from firesteel.datastream.data_stream import *

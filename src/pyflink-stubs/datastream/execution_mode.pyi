@@ -1,0 +1,1 @@
+from firesteel.datastream.execution_mode import *

@@ -1,0 +1,1 @@
+from firesteel.datastream.externalized_checkpoint_retention import *

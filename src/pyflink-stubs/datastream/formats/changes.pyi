@@ -1,0 +1,1 @@
+from firesteel.datastream.formats.changes import *

@@ -1,0 +1,1 @@
+from firesteel.datastream.output_tag import *

@@ -1,0 +1,1 @@
+from firesteel.datastream.slot_sharing_group import *

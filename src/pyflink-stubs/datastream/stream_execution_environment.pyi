@@ -1,0 +1,1 @@
+from firesteel.datastream.stream_execution_environment import *

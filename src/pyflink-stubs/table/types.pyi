@@ -1,0 +1,1 @@
+from firesteel.table.types import *
