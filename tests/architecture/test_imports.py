@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Collection
@@ -12,21 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from firesteel_support.public_line import public_packages
+
 SOURCE = Path(__file__).parents[2] / "src"
-PUBLIC = [
-    "firesteel",
-    "firesteel.common",
-    "firesteel.datastream",
-    "firesteel.state_processor",
-    "firesteel.testing",
-]
 HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", ["firesteel", *public_packages()])
 def test_public_package_loads_without_heavy_libraries(name: str) -> None:
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} does not exist yet")
     # A fresh interpreter: in this one other tests may have imported anything.
     program = f"import sys, {name}; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

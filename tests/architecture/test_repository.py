@@ -88,6 +88,7 @@ def test_version_is_the_same_everywhere() -> None:
         ("requirements-dev.lock", PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"]),
         ("requirements-build.lock", PROJECT["dependency-groups"]["build"]),
         ("requirements-java.lock", PROJECT["project"]["optional-dependencies"]["java"]),
+        ("requirements-docs.lock", PROJECT["dependency-groups"]["docs"]),
     ],
 )
 def test_lock_covers_the_declared_dependencies(lock: str, requirements: list[str]) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from firesteel import launch
 from firesteel.datastream import DataStream, StreamExecutionEnvironment
-from firesteel.datastream.given_options import CLIENT_VARIABLE
-from firesteel.testing import SimulatorExecutor, simulated_environment
+from firesteel.datastream._given_options import CLIENT_VARIABLE
+from firesteel.testing import simulated_environment, use_simulator
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -49,5 +48,5 @@ def collected() -> Callable[[DataStream], list[Any]]:
 @pytest.fixture
 def simulator() -> Iterator[None]:
     """Programs that choose no executor run in the simulator."""
-    with launch.use_executor(SimulatorExecutor):
+    with use_simulator():
         yield

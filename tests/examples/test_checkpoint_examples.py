@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from firesteel.common import Configuration
+from firesteel.common.errors import JobExecutionError
 from firesteel.plan.operator_specs import FlatMapSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.testing import (
@@ -179,6 +180,46 @@ def test_readings_are_in_the_database_once(example, env, tmp_path):
     assert sorted(rows) == sorted(map(tuple, readings))
 
 
+def test_totals_of_orders_are_in_the_database(example, env, tmp_path):
+    module = example("orders_to_totals")
+    path = str(tmp_path / "shop.db")
+    module.prepare(path, 100)
+    env.enable_checkpointing(10)
+    module.build(env, f"jdbc:sqlite:{path}", 100)
+    env.execute()
+    with closing(sqlite3.connect(path)) as database:
+        totals = database.execute("SELECT * FROM totals ORDER BY item").fetchall()
+    items = {"tea": 0, "milk": 1, "bread": 2}
+    assert totals == sorted((item, sum(range(rest or 3, 101, 3))) for item, rest in items.items())
+
+
+# J29 --------------------------------------------------------------------------------------------------
+
+
+def test_table_has_the_newest_reading_of_every_sensor_and_the_socket_all_of_them(example, env, tmp_path):
+    module = example("socket_and_table")
+    readings = example("sensor_readings").fahrenheit_readings(100)
+    path = str(tmp_path / "temperatures.db")
+    with module.Listener() as listener:
+        module.build(env, with_checkpoints(readings), 2, listener.port, path)
+        env.execute()
+    newest = {reading.id: tuple(reading) for reading in readings}
+    assert module.rows(path) == sorted(newest.values())
+    # At least once: what had left before a failure and is behind the last checkpoint comes again.
+    assert set(listener.lines) == {f"{name} {timestamp} {value}" for name, timestamp, value in readings}
+
+
+def test_job_fails_when_nobody_listens(example, tmp_path):
+    module = example("socket_and_table")
+    with module.Listener() as listener:
+        free = listener.port
+    env = simulated_environment(parallelism=2)
+    source = with_checkpoints(example("sensor_readings").fahrenheit_readings(10))
+    module.build(env, source, 0, free, str(tmp_path / "temperatures.db"))
+    with pytest.raises(JobExecutionError, match="ConnectionRefusedError"):
+        env.execute()
+
+
 # J27 --------------------------------------------------------------------------------------------------
 
 
@@ -193,3 +234,38 @@ def test_readings_are_in_parquet_files_once(example, env, tmp_path):
         assert {f"id={name}" for name, _, _ in rows} == {path.parent.name}
         found += rows
     assert sorted(found) == sorted(map(tuple, readings))
+
+
+def test_sales_are_copied_to_parquet_and_totals_written_as_json(example, tmp_path):
+    module = example("csv_to_parquet")
+    (tmp_path / "sales.csv").write_text(module.SALES)
+    env = simulated_environment(parallelism=1)
+    module.build(env, str(tmp_path / "sales.csv"), str(tmp_path))
+    env.execute()
+    sales = parquet.read_table(tmp_path / "sales").to_pylist()
+    assert [(sale["shop"], str(sale["day"]), sale["note"]) for sale in sales] == [
+        ("north", "2026-03-01", None),
+        ("south", "2026-03-01", "small, but nice"),
+        ("north", "2026-03-02", "gift"),
+    ]
+    (totals,) = (tmp_path / "totals").glob("totals-*.jsonl")
+    assert totals.read_text().splitlines() == [
+        '{"shop":"north","total":12.5}',
+        '{"shop":"south","total":3.99}',
+        '{"shop":"north","total":112.5}',
+    ]
+
+
+# J31 --------------------------------------------------------------------------------------------------
+
+
+def test_every_reading_gets_its_room(example, env, collected, tmp_path):
+    module = example("rooms_of_sensors")
+    readings = example("sensor_readings").fahrenheit_readings(40)
+    path = str(tmp_path / "rooms.db")
+    module.create_rooms(path, [("sensor_1", "kitchen"), ("sensor_2", "cellar")])
+    rooms = {"sensor_1": "kitchen", "sensor_2": "cellar"}
+    found = collected(module.build(env, readings, path))
+    assert sorted(found) == sorted(
+        (reading.id, rooms.get(reading.id, "UNKNOWN ROOM")) for reading in readings
+    )

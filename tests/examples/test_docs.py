@@ -3,6 +3,10 @@
 Fenced blocks of README and docs are marked:
 
 - ``python``: runs in the simulator; the blocks of a page share their names, in order.
+- ``py``: is only shown; it has to be Python. ``py structured-streaming`` needs a Spark of its own to run
+  (tests/integration/test_structured_streaming_page.py).
+- ``python spark``: does not run in the simulator, but on Spark, in ``tests/integration/test_values.py`` and
+  ``tests/integration/test_spark_neighbour.py``.
 - ``python raises``: must raise; an ``output`` block after it shows the error's name and message.
 - ``output``: what the block before it prints; ``output unordered`` leaves the order of lines open.
   ``...`` stands for anything.
@@ -15,6 +19,7 @@ import doctest
 import importlib.util
 import io
 import linecache
+import logging
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +44,7 @@ class Block:
     line: int
     text: str
     raises: bool
+    needs_spark: bool = False
     output: str | None = None
     unordered: bool = False
     names: dict = field(default_factory=dict)
@@ -51,7 +57,7 @@ def blocks_of(page: Path) -> list[Block]:
         kind, *marks = match["info"].split() or [""]
         line = text.count("\n", 0, match.start()) + 2
         if kind == "python":
-            found.append(Block(page, line, match["text"], "raises" in marks))
+            found.append(Block(page, line, match["text"], "raises" in marks, "spark" in marks))
         elif kind == "output":
             found[-1].output, found[-1].unordered = match["text"], "unordered" in marks
     return found
@@ -64,7 +70,9 @@ def run(block: Block, names: dict) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
-            exec(compile(block.text, name, "exec"), names)
+            exec(
+                compile(block.text, name, "exec", dont_inherit=True), names
+            )  # annotations as a page has them
         except Exception as error:
             if not block.raises:
                 raise
@@ -85,9 +93,14 @@ WITH_PROGRAMS = [page for page in PAGES if blocks_of(page)]
 
 @pytest.fixture
 def in_simulator(simulator):
-    """In the simulator, and with no alias left behind."""
+    """In the simulator, and with no alias and no configuration of logging left behind."""
+    root, own = logging.getLogger(), logging.getLogger("firesteel")
+    handlers, levels = root.handlers[:], (root.level, own.level)
     yield
     pyflink_alias.uninstall()
+    root.handlers = handlers
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
 
 
 @pytest.mark.usefixtures("in_simulator")
@@ -96,11 +109,30 @@ def test_programs_of_the_page_run_and_print_what_is_shown(page, tmp_path, monkey
     monkeypatch.chdir(tmp_path)  # pages may read and write files by relative names
     names = {"__name__": "__main__"}
     for block in blocks_of(page):
+        if block.needs_spark:
+            continue
         if "pyflink" in block.text:
             pyflink_alias.install()
         found = run(block, names)
         if block.output is not None:
             assert agrees(found, block), f"{page.name}, line {block.line}, gives:\n{found}"
+
+
+def test_programs_that_need_spark_are_on_the_pages_whose_programs_run_there():
+    with_them = [page.name for page in WITH_PROGRAMS if any(block.needs_spark for block in blocks_of(page))]
+    assert with_them == ["spark_dataframes.md", "values.md"]
+
+
+def test_programs_that_are_only_shown_are_python():
+    shown = [
+        (page, match)
+        for page in PAGES
+        for match in FENCE.finditer(page.read_text(encoding="utf-8"))
+        if match["info"].split()[:1] == ["py"]
+    ]
+    assert len(shown) >= 6
+    for page, match in shown:
+        compile(match["text"], f"{page.name}: {match['info']}", "exec")
 
 
 def test_first_program_of_the_readme_fits_on_the_first_screen():
@@ -114,26 +146,31 @@ def test_first_program_of_the_readme_fits_on_the_first_screen():
 # Links ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_exist(page):
+def links_of(page: Path) -> list[tuple[str, str]]:
+    """The links of a page to this repository: file, empty for the page itself, and heading, empty for the whole file."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    targets = [target for target in LINK.findall(text) if "://" not in target]
+    parts = [target.partition("#") for target in LINK.findall(text) if "://" not in target]
+    return [(file, heading) for file, _, heading in parts]
+
+
+def test_links_lead_to_files_that_exist():
     missing = [
-        target
-        for target in targets
-        if target.partition("#")[0] and not (page.parent / target.partition("#")[0]).exists()
+        f"{page.relative_to(ROOT)}: {file}"
+        for page in PAGES
+        for file, _ in links_of(page)
+        if not (page.parent / file).exists()
     ]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings_that_exist(page):
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    for target in LINK.findall(text):
-        file, _, heading = target.partition("#")
-        if heading and "://" not in target:
-            there = (page.parent / file) if file else page
-            assert heading in headings(there), target
+def test_links_lead_to_headings_that_exist():
+    missing = [
+        f"{page.relative_to(ROOT)}: {file}#{heading}"
+        for page in PAGES
+        for file, heading in links_of(page)
+        if heading and heading not in headings(page.parent / file if file else page)
+    ]
+    assert missing == []
 
 
 def headings(page: Path) -> set[str]:
@@ -143,11 +180,24 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_hop_of_the_journey_is_a_file_that_says_so():
-    page = ROOT / "docs" / "journey_of_a_record.md"
-    hops = re.findall(r"^\| (\d+) \| \[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [int(number) for number, _ in hops] == list(range(1, len(hops) + 1))
+@pytest.mark.parametrize("name", ["journey_of_a_record.md", "life_of_a_checkpoint.md"])
+def test_hops_are_counted_and_each_is_the_file_that_its_link_says(name):
+    page = ROOT / "docs" / name
+    hops = re.findall(r"^\| (\d+) \| \[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(number) for number, _, _ in hops] == list(range(1, len(hops) + 1))
     assert len(hops) >= 8
+    assert [file for _, shown, file in hops if file != f"../src/firesteel/{shown}"] == []
+
+
+def test_paths_between_backticks_exist():
+    path = re.compile(r"`((?:src|tests|docs|examples|scripts|benchmarks)/[\w./-]+)`")
+    missing = [
+        f"{page.relative_to(ROOT)}: {found}"
+        for page in PAGES
+        for found in path.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+        if not (ROOT / found).exists()
+    ]
+    assert missing == []
 
 
 def test_every_page_is_reachable_from_the_readme():
@@ -158,9 +208,7 @@ def test_every_page_is_reachable_from_the_readme():
         if page in seen or page.suffix != ".md" or not page.exists():
             continue
         seen.add(page)
-        text = FENCE.sub("", page.read_text(encoding="utf-8"))
-        links = [link.partition("#")[0] for link in LINK.findall(text) if "://" not in link]
-        waiting += [(page.parent / link).resolve() for link in links if link]
+        waiting += [(page.parent / file).resolve() for file, _ in links_of(page) if file]
     assert {page.name for page in PAGES if page not in seen} == set()
 
 
@@ -186,12 +234,19 @@ def test_plan_on_the_page_is_the_plan_of_the_example(monkeypatch):
     assert result.output == shown
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_have_the_options_that_pages_give_them(page):
-    text = page.read_text(encoding="utf-8")
-    for command, rest in re.findall(r"firesteel (run|info)((?: +-{1,2}\w+)*)", text):
-        known = {name for option in firesteel_command.commands[command].params for name in option.opts}
-        assert set(rest.split()) <= known
+def test_commands_have_the_options_that_pages_give_them():
+    commands = firesteel_command.commands
+    known = {
+        name: {each for option in commands[name].params for each in option.opts} for name in ("run", "info")
+    }
+    unknown = [
+        f"{page.relative_to(ROOT)}: firesteel {command} {option}"
+        for page in PAGES
+        for command, options in re.findall(r"firesteel (run|info)((?: +-{1,2}\w+)*)", page.read_text("utf-8"))
+        for option in options.split()
+        if option not in known[command]
+    ]
+    assert unknown == []
 
 
 def test_errors_page_names_every_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from firesteel.common import WatermarkStrategy
 from firesteel.testing import CollectSink, Emit, Pause, ScriptedSource, simulated_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+WITH_TESTS_OF_THEIR_OWN = ("demo", "visitors", "training", "endless_averages", "orders_with_dead_letters")
 PROGRAMS = sorted(
     path.stem
     for path in EXAMPLES.glob("*.py")
-    if path.stem not in ("demo", "visitors") and "__main__" in path.read_text(encoding="utf-8")
+    if path.stem not in WITH_TESTS_OF_THEIR_OWN and "__main__" in path.read_text(encoding="utf-8")
 )
 
 
@@ -177,6 +179,23 @@ def test_each_task_takes_its_own_share(example, env):
     assert result.get_accumulator_result("left to other tasks") == 6
 
 
+def test_orders_are_summed_and_bad_ones_set_aside(example, env):
+    sums, bad = CollectSink(), CollectSink()
+    for stream, sink in zip(example("orders_with_dead_letters").build(env), (sums, bad), strict=True):
+        stream.add_sink(sink)
+    env.execute()
+    newest = {customer: found[-1][1] for customer, found in by_key(sums.values).items()}
+    assert newest == {"ada": "12.60", "alan": "3.20"}
+    reasons = ("object missing required field price", "invalid character", "at price: invalid decimal string")
+    assert len(bad.values) == len(reasons)
+    assert all(any(reason in text for text in bad.values) for reason in reasons)
+
+
+def test_orders_run_as_a_program(example, simulator, capsys):
+    example("orders_with_dead_letters").main()
+    assert "('ada', '12.60')" in capsys.readouterr().out
+
+
 # J34 - J36, J38 ---------------------------------------------------------------------------------------
 
 
@@ -243,8 +262,9 @@ def test_control_words_that_come_late_drop_nothing(example, env, collected):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program_says_what_it_shows_and_runs_as_a_program(name, example, capsys, simulator):
+def test_program_says_what_it_shows_and_runs_as_a_program(name, example, capsys, simulator, monkeypatch):
     module = example(name)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py"])
     assert "(J" in ast.get_docstring(ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8")))
     module.main()
     assert capsys.readouterr().out

@@ -199,7 +199,7 @@ def test_sales_of_two_seconds(example, env, collected):
 def test_sales_in_fives_add_up(example, env, collected):
     module = example("sales_per_window")
     found = collected(module.per_five_sales(env.from_collection(module.LINES)))
-    assert sorted((sale.month, sale.count, sale.profit) for sale in found) == [
+    assert sorted((sale.month, sale.sales, sale.profit) for sale in found) == [
         ("June", 5, 64),
         ("June", 10, 120),
         ("May", 5, 47),

@@ -1,8 +1,12 @@
-"""A standalone Spark cluster on this machine: one master and two workers from the installed PySpark."""
+"""A standalone Spark cluster on this machine: one master and two workers from the installed PySpark.
+
+The second worker may be in a network namespace of its own, behind a link that can be cut.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
+from cut_link import Link
 from support import MARK_VARIABLE, Process, marked, until
 
 from firesteel._java import find_java, quiet_home
+from firesteel.spark.settings import AUTHENTICATION
 
 SPARK_HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 SLOTS_PER_WORKER = 8
+SLOTS_BEHIND_LINKS = 3  # so few that a job needs both sides of the link
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,9 @@ class Cluster:
     url: str
     work_directories: tuple[Path, Path]
     mark: str
+    #: Variables for drivers: where they find the cluster's secret.
+    environment: dict[str, str]
+    host: str = HOST
 
     def executors(self) -> list[Process]:
         return [p for p in marked(self.mark) if "CoarseGrainedExecutorBackend" in p.command]
@@ -38,41 +48,55 @@ class Cluster:
 
 
 @contextmanager
-def standalone_cluster(directory: Path, mark: str) -> Iterator[Cluster]:
-    """Start master and workers; everything they started is gone afterwards."""
-    port = _free_port()
-    url = f"spark://{HOST}:{port}"
+def standalone_cluster(directory: Path, mark: str, link: Link | None = None) -> Iterator[Cluster]:
+    """Start master and workers; everything they started is gone afterwards. The second one may be behind a link."""
+    host = HOST if link is None else link.near
+    port = _free_port(host)
+    url = f"spark://{host}:{port}"
     works = (directory / "worker-1", directory / "worker-2")
-    started = [_spark_class(directory, mark, "master.Master", "--port", str(port), "--webui-port", "0")]
+    secret = _secret(directory)
+    started = [_spark_class(directory, mark, "master.Master", *secret, "--port", str(port), host=host)]
     try:
-        until(lambda: _listens(port), 60, "the Spark master listens")
+        until(lambda: _listens(host, port), "the Spark master listens")
         for number, work in enumerate(works):
-            options = ("--cores", str(SLOTS_PER_WORKER), "--memory", "1g", "--work-dir", str(work))
+            slots = SLOTS_PER_WORKER if link is None else SLOTS_BEHIND_LINKS
+            options = ("--cores", str(slots), "--memory", "1g", "--work-dir", str(work), url)
+            behind = link if number == 1 else None
+            log_name = f"worker-{number}"
             started.append(
                 _spark_class(
                     directory,
                     mark,
                     "worker.Worker",
-                    "--webui-port",
-                    "0",
+                    *secret,
                     *options,
-                    url,
-                    log_name=f"worker-{number}",
+                    host=host,
+                    link=behind,
+                    log_name=log_name,
                 )
             )
         log = directory / "master.Master.log"
-        until(lambda: log.read_text().count("Registering worker") == 2, 60, "both workers registered")
-        yield Cluster(url, works, mark)
+        until(lambda: log.read_text().count("Registering worker") == 2, "both workers registered")
+        yield Cluster(url, works, mark, {"FIRESTEEL_CONF_DIR": str(directory / "conf")}, host)
     finally:
         for process in started:
             process.terminate()
         for process in started:
-            process.wait(20)
+            process.wait()
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and (left := marked(mark)):
             for each in left:
                 with_suppressed_kill(each.pid)
             time.sleep(0.05)
+
+
+def _secret(directory: Path) -> tuple[str, str]:
+    """Spark authenticates; the words that tell its daemons the secret. Drivers find it in a config.yaml of their own."""
+    settings = {**AUTHENTICATION, "spark.authenticate.secret": secrets.token_hex(32)}
+    (directory / "conf").mkdir(parents=True)
+    (directory / "conf" / "config.yaml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+    (directory / "daemons.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
+    return "--properties-file", str(directory / "daemons.conf")
 
 
 def with_suppressed_kill(pid: int) -> None:
@@ -83,14 +107,24 @@ def with_suppressed_kill(pid: int) -> None:
 
 
 def _spark_class(
-    directory: Path, mark: str, kind: str, *options: str, log_name: str | None = None
+    directory: Path,
+    mark: str,
+    kind: str,
+    *options: str,
+    host: str,
+    link: Link | None = None,
+    log_name: str | None = None,
 ) -> subprocess.Popen[bytes]:
     directory.mkdir(parents=True, exist_ok=True)
+    host = host if link is None else link.far
     command = [
+        *(() if link is None else link.prefix),
         str(SPARK_HOME / "bin" / "spark-class"),
         f"org.apache.spark.deploy.{kind}",
         "--host",
-        HOST,
+        host,
+        "--webui-port",
+        "0",
         *options,
     ]
     environment = {
@@ -98,7 +132,7 @@ def _spark_class(
         MARK_VARIABLE: mark,
         "JAVA_HOME": str(quiet_home(find_java())),
         "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_IP": host,
     }
     with (directory / f"{log_name or kind}.log").open("wb") as log:
         return subprocess.Popen(
@@ -106,11 +140,11 @@ def _spark_class(
         )
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
+def _free_port(host: str) -> int:
+    with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
 
 
-def _listens(port: int) -> bool:
+def _listens(host: str, port: int) -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
+        return probe.connect_ex((host, port)) == 0

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 
 # A shell that starts the tests in the background has them ignore SIGINT, and whatever they start, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # so does nohup with SIGHUP
 
 # Functions and classes of test modules are pickled by reference: tasks must find them where the tests do.
 for _place in (str(HERE.parent.parent), str(HERE)):
@@ -25,8 +26,25 @@ from support import Driver, start_driver  # noqa: E402
 
 from firesteel.common import Configuration  # noqa: E402
 from firesteel.datastream import StreamExecutionEnvironment  # noqa: E402
+from firesteel_support import servers  # noqa: E402
 
 SparkEnvironment = Callable[..., StreamExecutionEnvironment]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was not tested, because its server could not be had here."""
+    for server, reason in servers.MISSING.items():
+        terminalreporter.write_line(
+            f"NOT TESTED: {server} cannot be had here: {reason}", yellow=True, bold=True
+        )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps what jobs note about themselves away from the jobs of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRESTEEL_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(scope="session")

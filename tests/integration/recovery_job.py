@@ -17,7 +17,7 @@ import sqlite3
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from typing import Any
 from firesteel.common import Encoder, Time, Types, WatermarkStrategy
 from firesteel.connectors.datagen import DataGeneratorSource
 from firesteel.connectors.rate_limit import RateLimiterStrategy
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import (
+    DataStream,
     KeyedProcessFunction,
     MapFunction,
     ProcessWindowFunction,
@@ -56,33 +57,53 @@ OPTIONS = {
 
 
 def build(
-    env: StreamExecutionEnvironment, output: Path, per_second: float, *, database: bool = False
+    env: StreamExecutionEnvironment,
+    output: Path,
+    per_second: float,
+    *,
+    database: bool = False,
+    data: Path | None = None,
 ) -> None:
     """Numbers at a rate until `tell_to_end`, numbered per key and summed up in windows; output below a directory.
 
-    ``database``: the numbered records go into an SQLite database instead of files.
+    ``database``: the numbered records go into an SQLite database instead of files. ``data``: the files go below another
+    directory than that by which test and job talk.
     """
-    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)
-    numbers = env.from_source(NumbersUntilTold(output, per_second), in_order, "numbers").uid("numbers")
-    keyed = numbers.map(WithKey(output)).uid("keys").key_by(lambda record: record[0])
+    data = data or output
+    keyed = numbers(env, output, per_second).map(WithKey()).uid("keys").key_by(lambda record: record[0])
     numbered = keyed.process(Numbered(output)).uid("numbered")
     if database:
         numbered.add_sink(SqliteSink(output / "numbered.db")).uid("numbered sink")
     else:
-        numbered.sink_to(_file_sink(output / "numbered")).uid("numbered sink")
+        numbered.sink_to(_file_sink(data / "numbered")).uid("numbered sink")
     windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MILLIS)))
     sums = windows.reduce(lambda a, b: (a[0], a[1] + b[1]), WithStart()).uid("windows")
-    sums.sink_to(_file_sink(output / "windows")).uid("windows sink")
+    sums.sink_to(_file_sink(data / "windows")).uid("windows sink")
+
+
+def numbers(env: StreamExecutionEnvironment, output: Path, per_second: float) -> DataStream:
+    """Numbers at a rate until `tell_to_end`."""
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)
+    source = env.from_source(NumbersUntilTold(output, per_second), in_order, "numbers").uid("numbers")
+    return source.map(Announced(output, "source")).uid("announced")
+
+
+class Announced(MapFunction):
+    """Records as they are; says in which process it runs."""
+
+    def __init__(self, output: Path, role: str) -> None:
+        self._output = output
+        self._role = role
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        _announce(self._output, self._role, runtime_context)
+
+    def map(self, value: Any) -> Any:
+        return value
 
 
 class WithKey(MapFunction):
     """Number -> (key, number)."""
-
-    def __init__(self, output: Path) -> None:
-        self._output = output
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        _announce(self._output, "source", runtime_context)
 
     def map(self, value: int) -> tuple[int, int]:
         return value % KEYS, value
@@ -131,7 +152,7 @@ class NumbersUntilTold(Source):
     def splits_of(self, subtask: int, parallelism: int) -> list[range]:
         return self._numbers.splits_of(subtask, parallelism)
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _ReaderUntilTold(self._numbers.create_reader(context), self._output)
 
 
@@ -206,7 +227,7 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class TaskProcess:
-    """Where a task of an attempt runs, or ran; ``role`` is ``source`` or ``keyed``."""
+    """Where a task of an attempt runs, or ran; ``role`` is ``source``, ``keyed`` or another one."""
 
     attempt: int
     role: str
@@ -317,21 +338,23 @@ def shown(output: Path) -> list[str]:
 class ShownCount:
     """How much the numbering branch has shown in files; looks into each of them once, because none ever changes."""
 
-    def __init__(self, output: Path) -> None:
-        self._directory = output / "numbered"
+    def __init__(self, data: Path) -> None:
+        self._directory = data / "numbered"
         self._lines: dict[Path, int] = {}
 
     def __call__(self) -> int:
-        for path in _finished_files(self._directory):
-            if path not in self._lines:
-                self._lines[path] = path.read_text().count("\n")
+        with suppress(OSError):  # the disk may be away
+            for path in _finished_files(self._directory):
+                if path not in self._lines:
+                    self._lines[path] = path.read_text().count("\n")
         return sum(self._lines.values())
 
 
-def check(output: Path) -> int:
+def check(output: Path, data: Path | None = None) -> int:
     """Refuse output that differs from that of a run without failures; returns how many records went in."""
+    data = data or output
     numbers = read(output)
-    records = [ast.literal_eval(line) for line in shown(output)]
+    records = [ast.literal_eval(line) for line in shown(data)]
     _same(
         "numbered records",
         Counter((key, n) for key, n, _ in records),
@@ -347,7 +370,7 @@ def check(output: Path) -> int:
     sums: Counter[tuple[int, int]] = Counter()
     for n in numbers:
         sums[n % KEYS, n - n % WINDOW_MILLIS] += n
-    windows = Counter(ast.literal_eval(line) for line in finished(output / "windows"))
+    windows = Counter(ast.literal_eval(line) for line in finished(data / "windows"))
     _same("windows", windows, Counter((key, start, total) for (key, start), total in sums.items()))
     return len(numbers)
 

@@ -23,7 +23,11 @@ PROGRAMS = HERE / "programs"
 MARK_VARIABLE = "FIRESTEEL_TEST_MARK"
 
 
-def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
+#: How long anything may take. Only what will never happen takes so long, on however slow a machine.
+PATIENCE = 600.0
+
+
+def until(condition: Callable[[], T], what: str = "", seconds: float = PATIENCE) -> T:
     """Wait until the condition is true and return its value."""
     deadline = time.monotonic() + seconds
     while True:
@@ -53,7 +57,7 @@ def until_stuck(condition: Callable[[], T], progress: Callable[[], object], stil
         time.sleep(0.05)
 
 
-def settled(read: Callable[[], int], still: float = 3.0, seconds: float = 60.0) -> int:
+def settled(read: Callable[[], int], still: float = 3.0) -> int:
     """Wait until a number has not changed for so long, and return it."""
     value, since = read(), time.monotonic()
 
@@ -64,7 +68,7 @@ def settled(read: Callable[[], int], still: float = 3.0, seconds: float = 60.0) 
             value, since = now, time.monotonic()
         return time.monotonic() - since >= still
 
-    until(unchanged, seconds, "the number goes on changing")
+    until(unchanged, "the number goes on changing")
     return value
 
 
@@ -171,6 +175,22 @@ def is_python_worker(process: Process) -> bool:
     return "daemon" in process.command and "pyspark" in process.command
 
 
+class NotPermittedError(Exception):
+    """This machine, or this user, cannot do what a test wants."""
+
+
+def run_as_root(*command: str) -> None:
+    """Run a command that only root may run; raises `NotPermittedError` when it fails."""
+    if os.geteuid() != 0:
+        raise NotPermittedError(f"only root may run '{' '.join(command)}'")
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise NotPermittedError(f"'{command[0]}' is not installed") from error
+    if done.returncode:
+        raise NotPermittedError(f"'{' '.join(command)}' failed: {done.stderr.strip()}")
+
+
 # Drivers ------------------------------------------------------------------------------------------------
 
 
@@ -192,17 +212,17 @@ class Driver:
     def stderr(self) -> str:
         return (self.directory / "stderr").read_text()
 
-    def wait(self, seconds: float = 120.0) -> int:
-        return self.popen.wait(seconds)
+    def wait(self) -> int:
+        return self.popen.wait(PATIENCE)
 
-    def await_output(self, text: str, seconds: float = 90.0) -> None:
+    def await_output(self, text: str) -> None:
         """Wait until the program has printed this."""
 
         def printed() -> bool:
             assert text in self.stdout() or self.popen.poll() is None, self.stderr()
             return text in self.stdout()
 
-        until(printed, seconds, f"{text!r} on the standard output")
+        until(printed, f"{text!r} on the standard output")
 
     def kill_family(self) -> None:
         for process in self.family():
@@ -211,7 +231,7 @@ class Driver:
             except ProcessLookupError:
                 continue
         if self.popen.poll() is None:
-            self.popen.wait(10)
+            self.popen.wait()
 
 
 def start_driver(
@@ -229,6 +249,12 @@ def start_driver(
             text=True,
             cwd=cwd or directory,
             start_new_session=True,  # its own process group: a signal to it is what Ctrl-C is in a terminal
-            env={**os.environ, MARK_VARIABLE: mark, "PYTHONUNBUFFERED": "1", **environment},
+            env={
+                **os.environ,
+                MARK_VARIABLE: mark,
+                "PYTHONUNBUFFERED": "1",
+                "FIRESTEEL_HOME": str(directory / "home"),
+                **environment,
+            },
         )
     return Driver(popen, mark, directory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """The driver that does everything, at the point where only its endless job runs."""
     directory = tmp_path_factory.mktemp("driver")
-    started = start_driver(directory, [str(PROGRAM_FILES / "on_cluster.py"), cluster.url, str(directory)])
+    command = [str(PROGRAM_FILES / "on_cluster.py"), cluster.url, str(directory)]
+    started = start_driver(directory, command, **cluster.environment)
     try:
-        started.await_output("running", 180)
+        started.await_output("running")
         yield started
     finally:
         started.kill_family()
@@ -70,14 +70,10 @@ def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
 
 def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster: Cluster, seen: Any) -> None:
     victim = cluster.executors()[0]
-    killed = time.monotonic()
     os.kill(victim.pid, signal.SIGKILL)
-    run.await_output("over after", 30)
-    assert time.monotonic() - killed < 10
+    run.await_output("over after")
     assert "TaskLostError: lost task" in run.stdout()
-    run.wait(30)
+    run.wait()
     assert run.stderr() == ""
-    until(lambda: not run.family(), 30, "the driver's processes are gone")
-    until(
-        lambda: not cluster.executors() and not cluster.python_workers(), 30, "the job's processes are gone"
-    )
+    until(lambda: not run.family(), "the driver's processes are gone")
+    until(lambda: not cluster.executors() and not cluster.python_workers(), "the job's processes are gone")

@@ -27,7 +27,7 @@ class SqliteStore(StateStore):
         self._db = sqlite3.connect(self._path, isolation_level=None)
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("CREATE TABLE records (place BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID")
-        self._note = context.configuration.get_string("state.backend.of-this-test", "")
+        self._note = context.configuration.get_string("state.backend.of-this-test.note", "")
 
     def get_all(self, places: Sequence[bytes]) -> list[bytes | None]:
         query = "SELECT record FROM records WHERE place = ?"
@@ -62,7 +62,7 @@ def test_state_of_a_job_lives_in_a_database_of_its_own(environment: SparkEnviron
             "state.backend.type": "rocksdb",  # the program says otherwise
             "state.backend.disk.cache-entries": "20",
             "state.backend.disk.dirs": tmp_path / "state",
-            "state.backend.of-this-test": tmp_path / "closed",
+            "state.backend.of-this-test.note": tmp_path / "closed",
             "firesteel.chunk.records": "100",
             "execution.checkpointing.interval": "50 ms",
             "execution.checkpointing.incremental": "true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pdb
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,19 @@ def test_sys_exit_in_a_function_is_an_error_not_an_end(env: StreamExecutionEnvir
     assert "SystemExit: 3" in str(caught.value)
     assert (caught.value.operator, caught.value.record) == ("leaver", "1")
     assert "leave at test_errors.py" in caught.value.function
+
+
+@pytest.mark.parametrize(
+    "stop", [lambda value: breakpoint(), lambda value: pdb.set_trace(), lambda value: input()]
+)
+def test_debuggers_say_that_there_is_no_terminal(
+    env: StreamExecutionEnvironment, stop: Callable[[int], None]
+) -> None:
+    env.from_collection([1]).map(stop).name("stops").add_sink(DiscardingSink())
+    error = failure(env)
+    assert error.operator == "stops"
+    assert "cannot work in a task on Spark" in error.reason
+    assert "firesteel run --simulate" in error.reason
 
 
 def test_function_that_cannot_be_pickled_is_refused_where_it_is_used(env: StreamExecutionEnvironment) -> None:

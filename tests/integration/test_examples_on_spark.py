@@ -7,7 +7,12 @@ after the other there is at least a second, so both engines see them in the same
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+import re
+import signal
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from support import PATIENCE, until
 
 from firesteel.common import Configuration, Time, WatermarkStrategy
 from firesteel.datastream import DataStream, StreamExecutionEnvironment
@@ -99,6 +105,13 @@ def first_events(example: Example, env: StreamExecutionEnvironment) -> Streams:
     return module.build(env.from_collection(module.EVENTS)), module.build_with_timers(
         env.from_collection(module.EVENTS)
     )
+
+
+def training(example: Example, env: StreamExecutionEnvironment) -> Streams:
+    """All four exercises, from the same generated rides."""
+    module, generator = example("training"), example("taxi_generator")
+    rides, fares = generator.ride_stream(env, 300), generator.fare_stream(env, 300)
+    return [stream for build in module.EXERCISES.values() for stream in build(rides, fares).values()]
 
 
 def rides_and_fares(example: Example, env: StreamExecutionEnvironment) -> Streams:
@@ -202,6 +215,64 @@ def levels_by_processing_time(example: Example, env: StreamExecutionEnvironment)
     return module.by_processing_time(paced, Time.seconds(2))
 
 
+Check = Callable[[list[list[Any]], list[list[Any]]], bool]
+
+
+def as_far(spark: list[list[Any]], simulated: list[list[Any]]) -> bool:
+    """The same records; the watermark of each is one that there is, and none is ahead of its time."""
+    return all(
+        [record[:2] for record in found] == [record[:2] for record in exact]
+        and all(
+            record[2] in {each[2] for each in exact} and record[2] <= most[2]
+            for record, most in zip(found, exact, strict=True)
+        )
+        for found, exact in zip(spark, simulated, strict=True)
+    )
+
+
+def added_up(sales: list[Any]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for sale in sales:
+        profit, count = found.get(sale.month, (0, 0))
+        found[sale.month] = (profit + sale.profit, count + sale.sales)
+    return found
+
+
+#: Programs by the clock of the machine, each with what must be true however slow the machine is. What exactly they give
+#: is known where the clock is not the machine's: in the simulator, see tests/examples.
+BY_THE_CLOCK: dict[str, tuple[Program, Check]] = {
+    "J12 periodic watermarks": (periodic_watermarks, as_far),
+    # More alarms if the machine needs a second from a rise to the fall behind it.
+    "J13 rising temperatures": (rising_temperatures, lambda found, exact: {*exact[0]} <= {*found[0]}),
+    # What comes before its switch, or after its time, is not forwarded.
+    "J15 switches": (
+        sensor_switches,
+        lambda found, _: (
+            {(r.id, r.timestamp) for r in found[0]}
+            <= {(f"sensor_{number}", time) for number in (2, 7) for time in (1, 2)}
+        ),
+    ),
+    "J24 thresholds": (
+        current_thresholds,
+        lambda found, _: all(sensor in "ab" and change > 0 for sensor, _, change in found[0]),
+    ),
+    "J37 time to live": (
+        first_events_with_ttl,
+        lambda found, exact: found[0][0] == exact[0][0] and len(found[0]) <= 4,
+    ),
+    # More words if one of them comes before its control word.
+    "J38 control words": (control_words, lambda found, exact: {*exact[0]} <= {*found[0]}),
+    "J46 per two seconds": (
+        sales_per_two_seconds,
+        lambda found, exact: added_up(found[0]) == added_up(exact[0]),
+    ),
+    # Each of Bob's bursts is enough for a level, in whichever window it falls; Alice needs several in one.
+    "J47 processing time": (
+        levels_by_processing_time,
+        lambda found, _: sum(bubbles for who, bubbles in found[0] if who == "Bob") == 1020,
+    ),
+}
+
 PROGRAMS: dict[str, Program] = {
     "J01 running mean": of_readings("average_sensor_readings"),
     "J01 mean per window": of_readings("average_sensor_readings", "build_windowed"),
@@ -215,10 +286,7 @@ PROGRAMS: dict[str, Program] = {
     "J09 partitioner": partitioned,
     "J11 parameters": parameters,
     "J12 punctuated watermarks": punctuated_watermarks,
-    "J12 periodic watermarks": periodic_watermarks,
-    "J13 rising temperatures": rising_temperatures,
     "J14 side output": own_input("freezing_alarms", "READINGS"),
-    "J15 switches": sensor_switches,
     "J16 window aggregates": of_readings("window_aggregates"),
     "J17 minimum and maximum": of_readings("min_max_per_window"),
     "J17 incrementally": of_readings("min_max_per_window", "build_incrementally"),
@@ -230,14 +298,12 @@ PROGRAMS: dict[str, Program] = {
     "J22 function": own_input("temperature_changes", "READINGS", "build_with_state"),
     "J23 hot readings": of_readings("hot_readings"),
     "J23 per sensor": of_readings("hot_readings", "build_per_sensor"),
-    "J24 thresholds": current_thresholds,
     "J25 forgetting": own_input("forgetting_sensors", "READINGS"),
+    "J32 metrics": own_input("scheduling_and_metrics", "NUMBERS", "build_metrics"),
     "J34 adults": lambda example, env: example("adults").build(env).map(str),
     "J35 ride cleansing": of_rides("ride_cleansing"),
     "J36 longest rides": of_rides("longest_rides"),
     "J37 first events": first_events,
-    "J37 time to live": first_events_with_ttl,
-    "J38 control words": control_words,
     "J39 rides and fares": rides_and_fares,
     "J40 hourly tips": of_fares("hourly_tips"),
     "J41 by process": of_fares("hourly_tips_by_process"),
@@ -246,30 +312,36 @@ PROGRAMS: dict[str, Program] = {
     "J44 maximum": of_readings("max_per_minute"),
     "J44 incrementally": of_readings("max_per_minute", "build_incrementally"),
     "J45 page views": page_views,
-    "J46 per two seconds": sales_per_two_seconds,
     "J46 in fives": sales_in_fives,
     "J47 event time": levels_by_event_time,
-    "J47 processing time": levels_by_processing_time,
+    "training exercises": training,
 }
 
 Results = dict[str, list[str]]
 
 
-def results_of(programs: dict[str, Program], env: StreamExecutionEnvironment) -> Results:
-    """What each of the programs gives, in one job; order among tasks means nothing."""
+def records_of(programs: dict[str, Program], env: StreamExecutionEnvironment) -> dict[str, list[Any]]:
+    """The records of each stream of each program, in one job; order among tasks means nothing."""
     labelled = []
     for name, program in programs.items():
         streams = program(importlib.import_module, env)
         for number, stream in enumerate([streams] if isinstance(streams, DataStream) else streams):
             label = f"{name}, {number}"
-            labelled.append(stream.map(lambda value, label=label: (label, repr(value))))
+            labelled.append(stream.map(lambda value, label=label: (label, value)))
     first, *others = labelled
     everything = first.union(*others) if others else first
-    found: Results = defaultdict(list)
+    found: dict[str, list[Any]] = defaultdict(list)
     with everything.execute_and_collect() as records:
-        for label, text in records:
-            found[label].append(text)
-    return {label: sorted(texts) for label, texts in found.items()}
+        for label, record in records:
+            found[label].append(record)
+    return {label: sorted(records, key=repr) for label, records in found.items()}
+
+
+def results_of(programs: dict[str, Program], env: StreamExecutionEnvironment) -> Results:
+    """What each of the programs gives, as text."""
+    return {
+        label: [repr(record) for record in records] for label, records in records_of(programs, env).items()
+    }
 
 
 def only(name: str, results: Results) -> Results:
@@ -300,6 +372,28 @@ def test_example_gives_the_same_on_spark(name: str, simulated: Results, on_spark
     assert only(name, on_spark) == only(name, simulated) != {}
 
 
+def streams_of(name: str, records: dict[str, list[Any]]) -> list[list[Any]]:
+    return [records[label] for label in sorted(records) if label.rpartition(", ")[0] == name]
+
+
+@pytest.fixture(scope="module")
+def clocked_on_spark(_examples: None, spark: None) -> dict[str, list[Any]]:
+    programs = {name: program for name, (program, _) in BY_THE_CLOCK.items()}
+    return records_of(programs, StreamExecutionEnvironment.get_execution_environment().set_parallelism(2))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", BY_THE_CLOCK)
+@pytest.mark.usefixtures("_examples")
+def test_example_by_the_clock_gives_what_it_can_on_spark(
+    name: str, clocked_on_spark: dict[str, list[Any]]
+) -> None:
+    program, check = BY_THE_CLOCK[name]
+    exact = records_of({name: program}, simulated_environment(3, 2))
+    found = streams_of(name, clocked_on_spark)
+    assert check(found, streams_of(name, exact)), found
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("_examples")
 def test_in_batch_thresholds_are_there_before_the_first_reading(
@@ -312,6 +406,34 @@ def test_in_batch_thresholds_are_there_before_the_first_reading(
     batch = {"execution.runtime-mode": "BATCH"}
     expected = results_of({"J24": thresholds}, simulated_environment(5, 2, Configuration.from_dict(batch)))
     assert results_of({"J24": thresholds}, environment(2, **batch)) == expected != {}
+
+
+@pytest.mark.spark
+def test_endless_job_is_submitted_watched_and_cancelled(tmp_path: Path) -> None:
+    """J01: what the example says, as a user would type it."""
+    environment = {**os.environ, "FIRESTEEL_HOME": str(tmp_path)}
+
+    def firesteel(*words: str) -> str:
+        command = [sys.executable, "-m", "firesteel.cli.main", *words]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    submitted = firesteel("run", "-d", "-p", "1", str(EXAMPLES / "endless_averages.py"))
+    found = re.search(r"JobID (\w+)\nProcess (\d+) runs it, with output to (.*)\.\n", submitted)
+    assert found, submitted
+    job, process, log = found[1], int(found[2]), Path(found[3])
+    try:
+        until(lambda: "sensor_10 had " in log.read_text(), "means of all sensors")
+        listed = firesteel("list", "-t")
+        assert re.search(rf"{job}.*Endless averages.*RUNNING", listed), listed
+        firesteel("cancel", job)
+        until(lambda: "was cancelled" in log.read_text(), "the end of the job")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.spark

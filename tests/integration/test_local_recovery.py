@@ -80,7 +80,7 @@ def test_a_killed_task_is_restored_from_its_local_copy(
         assert not client.is_over(), client.wait()
         return (tmp_path / "goes on").exists()
 
-    until(goes_on, 60, "the job goes on after its task was killed")
+    until(goes_on, "the job goes on after its task was killed")
     said = "\n".join(record.getMessage() for record in caplog.records)
     found = re.findall(r"local copies of keyed state were read for (\d+) segment\(s\), (\d+) bytes", said)
     assert any(int(segments) > 0 and int(size) > 0 for segments, size in found), said
@@ -89,4 +89,4 @@ def test_a_killed_task_is_restored_from_its_local_copy(
     def copies() -> list[Path]:
         return [path for path in (tmp_path / "local").rglob("*") if path.is_file()]
 
-    until(lambda: not copies(), 10, "the copies of a cancelled job are removed")
+    until(lambda: not copies(), "the copies of a cancelled job are removed")

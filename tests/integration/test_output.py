@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,9 +169,9 @@ def test_results_come_while_the_job_runs_and_closing_cancels_it(environment: Spa
     env = environment(1)
     with endless(env).map(lambda n: n * 2).execute_and_collect() as results:
         first = [next(results) for _ in range(500)]
-        closing = time.monotonic()
+        job: Any = results._job
     assert first == list(range(0, 1000, 2))
-    assert time.monotonic() - closing < 5
+    assert job.get_job_status().result() is JobStatus.CANCELED
 
 
 def test_limit_takes_that_many_and_ends_the_job(environment: SparkEnvironment) -> None:
@@ -205,9 +206,7 @@ def test_asynchronous_job_runs_until_it_is_cancelled(env: StreamExecutionEnviron
     endless(env).add_sink(DiscardingSink())
     client = env.execute_async("endless")
     until(lambda: client.get_job_status().result() is JobStatus.RUNNING)
-    began = time.monotonic()
     client.cancel().result()
-    assert time.monotonic() - began < 5
     assert client.get_job_status().result() is JobStatus.CANCELED
     with pytest.raises(JobCancelledError, match="'endless' was cancelled"):
         client.get_job_execution_result().result()
@@ -231,11 +230,25 @@ def test_stopped_job_finishes_with_everything_processed(env: StreamExecutionEnvi
     assert client.get_job_status().result() is JobStatus.FINISHED
 
 
+def test_a_job_without_checkpoints_is_stopped_with_a_savepoint(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    endless(env).name("source").key_by(lambda n: n % 3).map(lambda n: n).name("map").add_sink(
+        DiscardingSink()
+    ).name("sink")
+    client: Any = env.execute_async()
+    until(lambda: client.statistics()["Sink: sink"].records_in > 1000)
+    taken = client.trigger_savepoint(str(tmp_path)).result()
+    stopped = client.stop_with_savepoint(False, str(tmp_path)).result()
+    assert {path.name for path in tmp_path.iterdir()} == {Path(taken).name, Path(stopped).name}
+    assert client.get_job_status().result() is JobStatus.FINISHED
+
+
 # Timers -------------------------------------------------------------------------------------------------
 
 
 class Lateness(KeyedProcessFunction):
-    """Sets timers for the next seconds and says by how many milliseconds each of them was late."""
+    """Sets timers for the next seconds and says by how many milliseconds each of them rang after its time."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         timers = ctx.timer_service()
@@ -248,9 +261,10 @@ class Lateness(KeyedProcessFunction):
 
 
 def test_timers_of_a_stream_without_records_ring_in_time(environment: SparkEnvironment) -> None:
-    script = ScriptedSource([Emit(["only one"]), Pause(3.0)])
+    script = ScriptedSource([Emit(["only one"]), Pause(3600.0)])
     stream = environment(1).from_source(script, WatermarkStrategy.no_watermarks(), "Idle")
-    late = list(stream.key_by(lambda word: word).process(Lateness()).execute_and_collect())
+    # Timers ring although no record comes that would wake the task; or else this waits for ever.
+    with stream.key_by(lambda word: word).process(Lateness()).execute_and_collect() as results:
+        late = list(islice(results, 30))
     assert len(late) == 30
     assert min(late) >= 0, "a timer must not ring before its time"
-    assert statistics.median(late) < 10  # not all of them: other programs may have the processor for a while

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,25 +31,23 @@ def worker_pids(run: Driver) -> list[int]:
 def test_killed_worker_and_killed_jvm_end_the_job_with_a_reason_and_the_next_one_runs(driver: Start) -> None:
     run = start_endless(driver, "--again", "--again")
     pid = until(lambda: worker_pids(run))[0]
-    killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     run.await_output("over after")
-    assert time.monotonic() - killed < 5
     text = run.stdout()
     assert "TaskLostError" in text
     assert f"process {pid}" in text
     assert os.uname().nodename in text
     run.await_output("again 0: [2, 4, 6]")
-    until(lambda: run.stdout().splitlines().count("running") == 2, 30, "the second job without end")
+    until(lambda: run.stdout().splitlines().count("running") == 2, "the second job without end")
     assert run.stderr() == ""
 
     jvm = next(p for p in run.family() if is_jvm(p))
     os.kill(jvm.pid, signal.SIGKILL)
-    until(lambda: run.stdout().count("over after") == 2, 30, "the end of the second job")
+    until(lambda: run.stdout().count("over after") == 2, "the end of the second job")
     assert "TaskLostError" in run.stdout().rpartition("over after")[2]
     run.await_output("again 1: [2, 4, 6]")
     assert run.wait() == 0
-    until(lambda: not run.family(), 30, "everything is gone")
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_killed_driver_leaves_no_process_behind(driver: Start) -> None:
@@ -61,48 +58,46 @@ def test_killed_driver_leaves_no_process_behind(driver: Start) -> None:
     assert any(is_python_worker(p) for p in family)
     os.kill(run.popen.pid, signal.SIGKILL)
     run.wait()
-    until(lambda: not run.family(), 30, "everything is gone")
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_interrupt_cancels_the_job_cleanly(driver: Start) -> None:
     run = driver("-m", "firesteel.cli.main", "run", str(PROGRAMS / "endless.py"))
     run.await_output("running")
     os.killpg(run.popen.pid, signal.SIGINT)
-    assert run.wait(20) == 130
+    assert run.wait() == 130
     assert "was cancelled" in run.stderr()
     assert "Traceback" not in run.stderr()
-    until(lambda: not run.family(), 30, "everything is gone")
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_interrupt_while_spark_starts(driver: Start) -> None:
     run = driver("-m", "firesteel.cli.main", "run", str(PROGRAMS / "endless.py"))
     until(lambda: any(is_jvm(p) for p in run.family()))
     os.killpg(run.popen.pid, signal.SIGINT)
-    assert run.wait(60) == 130
-    until(lambda: not run.family(), 30, "everything is gone")
+    assert run.wait() == 130
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_polite_kill_cancels_the_job_cleanly(driver: Start) -> None:
     run = driver("-m", "firesteel.cli.main", "run", str(PROGRAMS / "endless.py"))
     run.await_output("running")
     os.kill(run.popen.pid, signal.SIGTERM)
-    assert run.wait(20) == 143
-    until(lambda: not run.family(), 30, "everything is gone")
+    assert run.wait() == 143
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_hanging_function_does_not_block_cancelling(driver: Start) -> None:
     run = start_endless(driver, "--hang")
     until(lambda: worker_pids(run))
     os.killpg(run.popen.pid, signal.SIGINT)
-    began = time.monotonic()
-    run.wait(30)
-    assert time.monotonic() - began < 10  # two seconds of grace, then the kill
-    until(lambda: not run.family(), 30, "everything is gone")
+    run.wait()  # two seconds of grace, then the kill; the function would hang for much longer than anybody waits here
+    until(lambda: not run.family(), "everything is gone")
 
 
 def test_program_that_ends_while_its_job_runs_leaves_nothing_behind(driver: Start, tmp_path: Path) -> None:
     run = driver(str(PROGRAMS / "endless.py"), "--leave")
     run.await_output("running")
-    run.wait(30)
-    until(lambda: not run.family(), 30, "everything is gone")
+    run.wait()
+    until(lambda: not run.family(), "everything is gone")
     assert run.stderr() == ""

@@ -7,16 +7,27 @@ import signal
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recovery_job
-from chaos import EVERYTHING, Chaos
+from chaos import DISK, FREEZES, KILLS, Chaos
 from cluster import Cluster
-from recovery_job import OPTIONS, TaskProcess, announced, build, check, shown, task_processes, tell_to_end
-from support import PROGRAMS, Driver, processes, until
+from recovery_job import (
+    OPTIONS,
+    Announced,
+    TaskProcess,
+    announced,
+    build,
+    check,
+    shown,
+    task_processes,
+    tell_to_end,
+)
+from small_disk import small_disk
+from support import PROGRAMS, Driver, NotPermittedError, processes, until
 
 from firesteel.common import JobStatus
 from firesteel.datastream import StreamExecutionEnvironment
@@ -46,7 +57,7 @@ def await_output(client: Any, output: Path, more_than: int = 0) -> int:
         count = len(shown(output))
         return count if count > more_than else 0
 
-    return until(more, 60, "the next output")
+    return until(more, "the next output")
 
 
 def await_task(client: Any, output: Path, role: str, after: int) -> TaskProcess:
@@ -60,7 +71,7 @@ def await_task(client: Any, output: Path, role: str, after: int) -> TaskProcess:
         tasks = [task for task in task_processes(output) if task.role == role and task.attempt > after]
         return tasks[0] if tasks else None
 
-    task = until(found, 60, f"a {role} task runs in a later attempt than {after}")
+    task = until(found, f"a {role} task runs in a later attempt than {after}")
     assert task is not None
     return task
 
@@ -102,11 +113,39 @@ def test_killed_python_workers(
         await_task(client, tmp_path, "keyed", attempt)
         seen = await_output(client, tmp_path, len(shown(tmp_path)))
         earlier = {task.pid for task in announced(tmp_path) if task.attempt <= attempt}
-        until(lambda: not earlier & processes().keys(), 15, "no process of an earlier attempt is left")
+        until(lambda: not earlier & processes().keys(), "no process of an earlier attempt is left")
         tell_to_end(tmp_path)
         client.wait()
         assert client.statistics().checkpoints.restored is not None
     assert check(tmp_path) >= seen
+
+
+@pytest.mark.spark
+def test_collected_results_come_once_when_workers_are_killed(
+    environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    env = recoverable(environment, tmp_path, 2)
+    numbers = recovery_job.numbers(env, tmp_path, PER_SECOND).map(Announced(tmp_path, "collecting"))
+    to_kill = ["collecting", "source", "collecting"]
+    found: list[int] = []
+    attempt = -1
+    with numbers.set_parallelism(1).execute_and_collect() as results:
+        for result in results:
+            found.append(result)
+            role = to_kill[-1] if to_kill else "collecting"
+            now = [task for task in task_processes(tmp_path) if task.role == role and task.attempt > attempt]
+            if not now or len(found) % 100:
+                continue
+            attempt = now[0].attempt
+            if to_kill:
+                os.kill(now[0].pid, signal.SIGKILL)
+                to_kill.pop()
+            else:
+                tell_to_end(tmp_path)
+    for parity in (0, 1):  # each subtask of the source has one
+        expected = sorted(n for n in recovery_job.read(tmp_path) if n % 2 == parity)
+        assert [n for n in found if n % 2 == parity] == expected
+    assert len(found) >= 400
 
 
 @pytest.mark.spark
@@ -129,7 +168,8 @@ def test_savepoint_and_another_parallelism(environment: SparkEnvironment, tmp_pa
 
 
 @pytest.mark.spark
-def test_killed_driver_goes_on_where_it_was(driver: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_killed_driver_goes_on_where_it_was(driver: Start, tmp_path: Path, number: int) -> None:
     options = {**OPTIONS, "execution.checkpointing.dir": str(tmp_path / "checkpoints")}
     definitions = [word for key, value in options.items() for word in ("-D", f"{key}={value}")]
     run = ["-m", "firesteel.cli.main", "run", "--resume", "-p", "2", *definitions]
@@ -140,33 +180,42 @@ def test_killed_driver_goes_on_where_it_was(driver: Start, tmp_path: Path) -> No
             assert running.popen.poll() is None, running.stderr()
             return len(shown(tmp_path)) > than
 
-        until(more, 120, "output")
+        until(more, "output")
         return len(shown(tmp_path))
 
     first = driver(*command)
     await_more(first, 0)
-    os.kill(first.popen.pid, signal.SIGKILL)
-    first.wait()
+    os.kill(first.popen.pid, number)
+    assert first.wait() == (143 if number == signal.SIGTERM else -number)
     second = driver(*command)  # at once: what is left of the first must do no harm
-    until(lambda: not first.family(), 30, "everything of the first driver is gone")
+    until(lambda: not first.family(), "everything of the first driver is gone")
     at_kill = len(shown(tmp_path))
     seen = await_more(second, at_kill)
     tell_to_end(tmp_path)
     assert second.wait() == 0, second.stderr()
     assert check(tmp_path) >= seen
-    until(lambda: not second.family(), 30, "everything is gone")
+    until(lambda: not second.family(), "everything is gone")
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(900 + 60 * 5 * CHAOS_MINUTES)
 def test_chaos_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """What is killed, frozen or broken; `scripts/chaos` cuts the network as well, and kills drivers."""
+    troubles = ["killed worker", "killed daemon", "killed executor", "frozen worker"]
+    on_disk = ["disk away", "disk full"]
     if CHAOS_MINUTES:
-        chaos = Chaos(cluster, tmp_path, 60 * CHAOS_MINUTES, EVERYTHING)
-    else:
-        chaos = Chaos(cluster, tmp_path, 10)
-    chaos.run()
-    assert set(chaos.killed) == set(chaos.victims)
+        troubles, on_disk = [*KILLS, *FREEZES], [*DISK]
+    with ExitStack() as stack:
+        disk = None
+        try:
+            disk = stack.enter_context(small_disk(tmp_path))
+            troubles += on_disk
+        except NotPermittedError as error:
+            print(f"no trouble with disks: {error}")
+        chaos = Chaos(cluster, tmp_path, 60 * CHAOS_MINUTES, tuple(troubles), disk)
+        chaos.run()
+    assert set(chaos.happened) == set(troubles)
 
 
 def test_check_sees_what_is_lost_and_what_is_doubled(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def command(directory: Path) -> list[str]:
         **OPTIONS,
         "execution.checkpointing.dir": str(directory / "checkpoints"),
         "high-availability.type": "filesystem",
-        "high-availability.filesystem.lease-timeout": "2 s",
+        "high-availability.filesystem.lease-timeout": "10 s",
     }
     definitions = [word for key, value in options.items() for word in ("-D", f"{key}={value}")]
     run = ["-m", "firesteel.cli.main", "run", "-p", "2", *definitions]
@@ -31,7 +31,7 @@ def await_error_output(driver: Driver, text: str) -> None:
         assert text in driver.stderr() or driver.popen.poll() is None, driver.stderr()
         return text in driver.stderr()
 
-    until(said, 60, f"{text!r} on the standard error")
+    until(said, f"{text!r} on the standard error")
 
 
 def await_more(driver: Driver, directory: Path, than: int) -> int:
@@ -39,7 +39,7 @@ def await_more(driver: Driver, directory: Path, than: int) -> int:
         assert driver.popen.poll() is None, driver.stderr()
         return len(shown(directory)) > than
 
-    until(more, 60, "output")
+    until(more, "output")
     return len(shown(directory))
 
 
@@ -66,7 +66,7 @@ def test_standby_drivers_take_over_from_leaders_that_are_held_up_or_die(
     await_more(second, tmp_path, len(shown(tmp_path)))
     os.kill(second.popen.pid, signal.SIGKILL)
     await_error_output(third, "this driver takes job 'recovering'")
-    until(lambda: not second.family(), 30, "everything of the second driver is gone")
+    until(lambda: not second.family(), "everything of the second driver is gone")
     seen = await_more(third, tmp_path, len(shown(tmp_path)))
 
     fourth, superfluous = driver(*command(tmp_path)), driver(*command(tmp_path))

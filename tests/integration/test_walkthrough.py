@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import until
+from support import PATIENCE, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ class Walk:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}\n{self.log}"
@@ -70,7 +70,7 @@ class Walk:
             return as_shown(expected, printed[0])
 
         try:
-            until(is_there, 40)
+            until(is_there)
         except AssertionError:
             pytest.fail(f"{command}should print\n{expected}but prints\n{printed[0]}\n{self.log}")
 

@@ -18,18 +18,19 @@ from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.common.errors import JobExecutionError, StorageError
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
-from firesteel.jobmaster.checkpoint_store import CheckpointStore
+from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
+from firesteel.jobmaster.checkpoints.store import CheckpointStore, job_restore_of
+from firesteel.jobmaster.checkpoints.takeover import Takeover
 from firesteel.jobmaster.events import (
     AttemptEnded,
     CancelRequested,
     CheckpointNotPublished,
     Event,
-    Origin,
     SavepointRequested,
     StopWithSavepointRequested,
     Submitted,
     TaskConnected,
+    TaskOrigin,
     TaskSaid,
     Timer,
     TimerElapsed,
@@ -162,13 +163,21 @@ class World:
         storage = MemoryStorage(self.files, "", self.uri)
         self.checkpoints = JobCheckpoints(storage, JOB, "job", self.settings.num_retained)
         self.store = CheckpointStore(self.checkpoints, plan(), JOB, warn=lambda text: None)
-        beginning = self.store.take_up()
-        if self.promised and (self.uri or beginning.point is not None):
-            assert beginning.point is not None
-            assert beginning.point.checkpoint_id >= self.promised, "what was committed would be done again"
-        assert beginning.next_checkpoint > self.last_id or not self.uri or self.last_id == 0
+        takeover = Takeover(
+            self.checkpoints,
+            plan(),
+            JOB,
+            fit=lambda found: (job_restore_of(found), plan()),
+            given=lambda: (None, plan()),
+            open_store=lambda chosen: self.store,
+        )
+        start = takeover.take_over().start
+        if self.promised and (self.uri or start.restore is not None):
+            assert start.restore is not None
+            assert start.restore.checkpoint_id >= self.promised, "what was committed would be done again"
+        assert start.next_checkpoint > self.last_id or not self.uri or self.last_id == 0
         self.core = MasterCore(
-            plan(), MasterSettings(2.0, FixedDelay(1000, 1.0), self.settings), beginning, self.random
+            plan(), MasterSettings(2.0, FixedDelay(1000, 1.0), self.settings), start, self.random
         )
         self.status = JobStatus.CREATED
         self.timers: dict[Timer, tuple[float, int]] = {}
@@ -294,7 +303,7 @@ class World:
     def say(self, task: TaskId, message: TaskMessage, world: Tasks | None = None) -> None:
         world = world or self.tasks
         assert world is not None
-        self.send(TaskSaid(Origin(world.attempt, task), message))
+        self.send(TaskSaid(TaskOrigin(world.attempt, task), message))
 
     def living(self) -> list[TaskId]:
         return sorted(self.tasks.alive) if self.tasks is not None else []
@@ -302,7 +311,7 @@ class World:
     def start_all(self) -> None:
         if self.status is JobStatus.CREATED and self.living():
             for task in SUBTASKS:
-                self.send(TaskConnected(Origin(self.core.attempt, task)))
+                self.send(TaskConnected(TaskOrigin(self.core.attempt, task)))
                 self.say(task, TaskStarted("h", 1))
 
     def acknowledge_one(self) -> None:
@@ -351,7 +360,7 @@ class World:
     def fail(self) -> None:
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING) and (living := self.living()):
             task = self.random.choice(living)
-            self.send(TaskConnected(Origin(self.core.attempt, task)))
+            self.send(TaskConnected(TaskOrigin(self.core.attempt, task)))
             self.say(task, to_message(JobExecutionError("boom")))
 
     def attempt_ends(self) -> None:
@@ -393,9 +402,9 @@ class World:
             return
         answer = self.store.perform(work)
         if isinstance(work, SubsumeOlder):
+            bases = [id for id in (work.needed_from, work.newest) if id is not None]
             for older in self.checkpoints.completed()[self.settings.num_retained :]:
-                assert work.needed_from is not None, "no more are kept than are to be retained"
-                assert older >= work.needed_from
+                assert older >= min(bases), "no more are kept than are to be retained"
         if answer is not None:
             self.send(answer)
 

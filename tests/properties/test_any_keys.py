@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firesteel.plan.key_groups import groups_of_subtask, stable_hash, subtask_of_group
-from firesteel.testing.strategies import keys
+from firesteel_support.strategies import keys
 
 
 @given(key=keys(), other=keys())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from firesteel.runtime.elements import Chunk
 from firesteel.runtime.wire_format import decode, encode, read_header
-from firesteel.testing.strategies import rows, values
+from firesteel_support.strategies import rows, values
 
 
 @given(

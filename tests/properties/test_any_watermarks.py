@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firesteel.runtime.watermark_valve import WatermarkValve
+from firesteel.runtime.inputs.watermark_valve import WatermarkValve
 
 MIN = -(2**63)
 CHANNELS = 3

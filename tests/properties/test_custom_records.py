@@ -8,15 +8,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firesteel.state import custom_records
-from firesteel.state.custom_records import CheckedStore, CustomRecords
-from firesteel.state.record_store import RecordView
+from firesteel.state.cached import custom_records
+from firesteel.state.cached.custom_records import CheckedStore, CustomRecords
+from firesteel.state.cached.record_store import RecordView
 from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 400
 
 
-def place(number: int) -> bytes:
+def record_key(number: int) -> bytes:
     return bytes([number // 256, number % 256])
 
 
@@ -25,11 +25,11 @@ class Run:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.places = [place(rng.randrange(65536)) for _ in range(rng.choice((5, 40)))]
+        self.record_keys = [record_key(rng.randrange(65536)) for _ in range(rng.choice((5, 40)))]
         store = CheckedStore(DictStore(), "DictStore", "operator")
         self.records = CustomRecords(store, b"k")
         self.others = CustomRecords(store, b"p")  # in the same store, behind these
-        self.others.put_all([], [(each, b"other") for each in sorted(set(self.places))], [], 0)
+        self.others.put_all([], [(each, b"other") for each in sorted(set(self.record_keys))], [], 0)
         self.model: dict[bytes, bytes] = {}
         self.views: list[tuple[RecordView, dict[bytes, bytes]]] = []
 
@@ -41,7 +41,7 @@ class Run:
         known = rng.sample(sorted(model), rng.randint(0, len(model)))
         records = [(each, self.record()) for each in known[::2]]
         gone = known[1::2][: rng.choice((0, 3, 100))]
-        untouched = set(self.places).difference(known)
+        untouched = set(self.record_keys).difference(known)
         tried = rng.sample(sorted(untouched), min(len(untouched), rng.randint(0, 5)))
         new = [(each, model.get(each) if rng.random() < 0.2 else self.record()) for each in tried]
         new = [(each, self.record() if record is None else record) for each, record in new]
@@ -54,7 +54,7 @@ class Run:
             del model[each]
 
     def look(self) -> None:
-        some = self.rng.sample(self.places, 3)
+        some = self.rng.sample(self.record_keys, 3)
         assert self.records.get_all(some) == [self.model.get(each) for each in some]
         assert len(self.records) == len(self.model)
 
@@ -64,9 +64,9 @@ class Run:
     def look_back(self) -> None:
         if self.views:
             view, copy = self.rng.choice(self.views)
-            some = self.rng.sample(self.places, 3)
+            some = self.rng.sample(self.record_keys, 3)
             assert view.get_all(some) == [copy.get(each) for each in some]
-            after, count = self.rng.choice((b"", *self.places)), self.rng.randint(1, 10)
+            after, count = self.rng.choice((b"", *self.record_keys)), self.rng.randint(1, 10)
             expected = sorted((each, record) for each, record in copy.items() if each > after)
             assert view.scan(after, count) == expected[:count]
 

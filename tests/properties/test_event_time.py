@@ -35,7 +35,7 @@ from firesteel.testing import (
     WaitForever,
     simulated_environment,
 )
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.scripted_source import Step
 
 MANY = settings().max_examples * 10
@@ -169,7 +169,7 @@ class SplitModel:
     splits: dict[Any, ModelSplit] = field(default_factory=dict)
     out: list[Any] = field(default_factory=list)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         active = [split.claimed for split in self.splits.values() if not split.idle]
         if bool(active) == self.idle:
             self.idle = not active
@@ -181,7 +181,7 @@ class SplitModel:
     def records(self, name: str, values: list[int]) -> None:
         split = self.splits[name]
         split.seen, split.idle = self.now, False
-        self.settle()
+        self.flush()
         self.out += [(value, value) for value in values]
         split.latest = max(split.latest, *values)
 
@@ -189,7 +189,7 @@ class SplitModel:
         del self.splits[name]
         if not self.splits:
             self.splits[None] = ModelSplit(claimed=self.clock, seen=self.now)
-        self.settle()
+        self.flush()
 
     def step(self) -> None:
         self.go_idle([s for s in self.splits.values() if not s.idle and self.now + 0.5 - s.seen >= 9.5])
@@ -201,13 +201,13 @@ class SplitModel:
         self.claim(quiet)
         for split in quiet:
             split.idle = True
-        self.settle()
+        self.flush()
 
     def claim(self, splits: list[ModelSplit]) -> None:
         for split in splits:
             if split.latest > MIN_TIMESTAMP:
                 split.claimed = max(split.claimed, split.latest - 1)
-        self.settle()
+        self.flush()
 
 
 NAMES = ("a", "b", "c")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firesteel.contracts.joins import ProcessJoinFunction
 from firesteel.plan.operator_specs import IntervalJoinSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 LEFT, RIGHT, WATERMARK = "left", "right", "watermark"
 

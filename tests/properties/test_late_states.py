@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueState, ValueStateDescriptor
 from firesteel.plan.state_handles import StateMeta
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 
 KEYS = range(25)
 OLD = ValueStateDescriptor("old", Types.INT())
@@ -62,7 +62,7 @@ def rest_of(snapshot: KeyedSnapshot) -> list[bytes]:
 
 
 def check(rng: random.Random, blocks: list[bytes], metas: tuple[StateMeta, ...], *expected: Any) -> None:
-    """The program that has changed goes on from a snapshot."""
+    """The program that has changed resumes from a snapshot."""
     backend = made(rng)
     backend.expect(metas)
     for block in blocks:
@@ -70,7 +70,7 @@ def check(rng: random.Random, blocks: list[bytes], metas: tuple[StateMeta, ...],
     renamed, migrated, others = expected
     assert content(backend, backend.get_state(new_descriptor(renamed))) == migrated
     assert content(backend, backend.get_state(OTHER)) == others
-    assert backend.unclaimed() == []
+    assert backend.unregistered() == []
     backend.close()
 
 
@@ -104,7 +104,7 @@ def test_snapshots_before_and_after_hold_what_there_was(
     blocks = first.step(rng.randint(1, 5))
     if first_is_over:
         blocks += rest_of(first)
-        backend.confirm(1)
+        backend.checkpoint_completed(1)
         change_others()
 
     turn_to(backend, 3)
@@ -121,7 +121,7 @@ def test_snapshots_before_and_after_hold_what_there_was(
     change_others()
     if not first_is_over:
         blocks += rest_of(first)
-        backend.confirm(1)
+        backend.checkpoint_completed(1)
 
     second, later_metas = backend.begin_snapshot(2), backend.metas()
     delta = rest_of(second)

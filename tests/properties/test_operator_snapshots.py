@@ -1,4 +1,4 @@
-"""Every keyed operator goes on from a snapshot as if nothing had happened.
+"""Every keyed operator resumes from a snapshot as if nothing had happened.
 
 A random stream runs through an operator while snapshots, full and incremental, are taken bit by bit between batches.
 From each of them new subtasks go on - on either backend, as many as one likes - with what came after the snapshot, and
@@ -31,6 +31,7 @@ from firesteel.contracts.functions import (
     KeyedProcessFunction,
     MapFunction,
     ProcessWindowFunction,
+    merges_exactly,
 )
 from firesteel.contracts.joins import ProcessJoinFunction
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -53,7 +54,7 @@ from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import StateMeta
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
 
 CASES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 40
@@ -208,6 +209,21 @@ class Gather(AggregateFunction):
         return acc_a + acc_b
 
 
+@merges_exactly
+class GatherExactly(Gather):
+    """Has windows share their panes."""
+
+
+class InOrder(Gather):
+    """Shows in which order records came."""
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        raise AssertionError("only windows that merge may do that")
+
+
 class Listed(ProcessWindowFunction):  # type: ignore[type-arg]
     """Uses state of the key and, when windows do not merge, of the window."""
 
@@ -277,6 +293,17 @@ SPECS: dict[str, Callable[[], specs.OperatorSpec]] = {
     "tumbling, general": lambda: window(TumblingEventTimeWindows(5), Listed(), OwnTrigger(), 6),
     "sliding": lambda: window(SlidingEventTimeWindows(6, 2), None, aggregator=Gather(), lateness=3),
     "sliding, many panes": lambda: window(SlidingEventTimeWindows(8, 1), None, aggregator=Gather()),
+    "sliding, in order": lambda: window(
+        SlidingEventTimeWindows(7, 2), None, aggregator=InOrder(), lateness=3
+    ),
+    "sliding, 40 windows": lambda: window(SlidingEventTimeWindows(40, 1), None, aggregator=InOrder()),
+    "sliding, exact": lambda: window(
+        SlidingEventTimeWindows(6, 2), None, aggregator=GatherExactly(), lateness=3
+    ),
+    "sliding, exact, many panes": lambda: window(
+        SlidingEventTimeWindows(8, 1), None, aggregator=GatherExactly()
+    ),
+    "sliding, gaps": lambda: window(SlidingEventTimeWindows(4, 6), None, aggregator=InOrder(), lateness=3),
     "sliding, lists": lambda: window(SlidingEventTimeWindows(6, 4), Listed()),
     "sessions": lambda: window(EventTimeSessionWindows(3), None, aggregator=Gather(), lateness=4),
     "sessions, lists": lambda: window(EventTimeSessionWindows(3), Listed(False)),
@@ -391,7 +418,7 @@ def run(rng: random.Random, name: str, options: dict[str, str], events: list[Eve
             if not each.snapshot.done and rng.random() < 0.6:
                 each.blocks += each.snapshot.step(rng.randint(1, 3))
             if each.snapshot.done and rng.random() < 0.5:
-                harness.state.confirm(number)
+                harness.state.checkpoint_completed(number)
             elif rng.random() < 0.1:
                 harness.state.discard(number)
         push(harness, name, event, lambda key: True)
@@ -426,7 +453,7 @@ def begin(harness: OperatorHarness, at: int) -> Taken:
 
 
 def chain(taken: dict[int, Taken], number: int) -> list[list[bytes]] | None:
-    """The blocks of the snapshots that one builds on, and its own; None when one of them was given up."""
+    """The blocks of the snapshots that one builds on, and its own; None when one of them was aborted."""
     each = taken[number]
     if each.snapshot.cancelled:
         return None
@@ -477,12 +504,12 @@ def test_an_operator_goes_on_from_a_snapshot(name: str, kind: str, seed: int) ->
 def restarted(
     rng: random.Random, name: str, keys: Any, snapshot: Any, clock: float, watermark: int
 ) -> OperatorHarness:
-    """The operator as it goes on, on some backend."""
+    """The operator as it resumes, on some backend."""
     options = OPTIONS[rng.choice(list(OPTIONS))]
     harness = OperatorHarness(
         SPECS[name](), keys=keys, options=options, clock=ManualClock(clock), snapshot=snapshot
     )
-    assert harness.state.unclaimed() == []
+    assert harness.state.unregistered() == []
     if watermark > MIN_TIMESTAMP:
         harness.watermark(watermark)
     return harness
@@ -503,7 +530,7 @@ def test_what_a_window_function_does_when_its_window_goes_is_in_the_next_delta()
         snapshot = harness.state.begin_snapshot(number)
         while not snapshot.done:
             blocks += snapshot.step()
-        harness.state.confirm(number)
+        harness.state.checkpoint_completed(number)
     assert not snapshot.is_full
     again = HashMapBackend()
     for block in blocks:

@@ -6,10 +6,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.testing.local_master import run_plan
-from firesteel.testing.program_model import check_results, expected_values
-from firesteel.testing.programs import Program, compile_program
-from firesteel.testing.strategies import programs
+from firesteel_support.local_master import run_plan
+from firesteel_support.program_model import check_results, expected_values
+from firesteel_support.programs import Program, compile_program
+from firesteel_support.strategies import programs
 
 SEEDS = st.integers(0, 2**32)
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firesteel.common.time import MAX_TIMESTAMP
+from firesteel.state.cached.record_store import RecordView
+from firesteel.state.cached.spilling_timer_queue import SpillingTimerQueue
 from firesteel.state.changes import Changes
-from firesteel.state.record_store import RecordView
-from firesteel.state.spilling_timer_queue import SpillingTimerQueue
 from firesteel.state.timer_queue import TimerQueue
 
 
@@ -27,8 +27,8 @@ class Copies:
         self.writes = 0
         self.views: list[_View] = []
 
-    def get_all(self, places: list[bytes]) -> list[bytes | None]:
-        return [self.records.get(place) for place in places]
+    def get_all(self, record_keys: list[bytes]) -> list[bytes | None]:
+        return [self.records.get(record_key) for record_key in record_keys]
 
     def put_all(
         self,
@@ -39,14 +39,18 @@ class Copies:
     ) -> list[bytes]:
         self.writes += 1
         assert size == sum(len(record) for _, record in [*records, *new])
-        assert all(place in self.records for place in [*gone, *(place for place, _ in records)])
+        assert all(
+            record_key in self.records for record_key in [*gone, *(record_key for record_key, _ in records)]
+        )
         self.records.update(records)
-        taken = [place for place, record in new if self.records.get(place, record) != record]
-        for place, record in new:
-            self.records.setdefault(place, record)
-        for place in gone:
-            del self.records[place]
-        return taken
+        occupied = [
+            record_key for record_key, record in new if self.records.get(record_key, record) != record
+        ]
+        for record_key, record in new:
+            self.records.setdefault(record_key, record)
+        for record_key in gone:
+            del self.records[record_key]
+        return occupied
 
     def view(self) -> RecordView:
         self.views.append(_View(dict(self.records)))
@@ -65,9 +69,9 @@ class _View:
     def __init__(self, records: dict[bytes, bytes]) -> None:
         self._records: dict[bytes, bytes] | None = records
 
-    def get_all(self, places: list[bytes]) -> list[bytes | None]:
+    def get_all(self, record_keys: list[bytes]) -> list[bytes | None]:
         assert self._records is not None, "closed"
-        return [self._records.get(place) for place in places]
+        return [self._records.get(record_key) for record_key in record_keys]
 
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
         assert self._records is not None, "closed"
@@ -123,7 +127,7 @@ class Pair:
         self.model.log, self.queue.log = Changes(dict), Changes(dict)
         self.frozen: Any = None
         self.expected: tuple[set[Any], set[Any]] = (set(), set())
-        self.taken: tuple[set[Any], set[Any]] = (set(), set())
+        self.popped: tuple[set[Any], set[Any]] = (set(), set())
 
     def add(self, time: int, entry: Any) -> None:
         self.model.add(time, entry)
@@ -169,15 +173,15 @@ class Pair:
             # All that has changed is among what it says has changed.
             assert self.model.log is not None
             assert set(self.model.log.current) <= set(changed)
-        self.taken = (set(), set())
+        self.popped = (set(), set())
 
     def take(self, count: int, drain: bool) -> None:
         if self.frozen is not None and not self.frozen.done:
             if drain and hasattr(self.frozen, "drain"):
                 self.frozen.drain()
-            present, gone = self.frozen.take(count)
-            self.taken[0].update(zip(*present, strict=True))
-            self.taken[1].update(zip(*gone, strict=True))
+            present, gone = self.frozen.pop(count)
+            self.popped[0].update(zip(*present, strict=True))
+            self.popped[1].update(zip(*gone, strict=True))
 
     def finish(self, drain: bool) -> None:
         """Take the rest of the snapshot and compare."""
@@ -185,7 +189,7 @@ class Pair:
             return
         while not self.frozen.done:
             self.take(3, drain)
-        assert self.taken == self.expected
+        assert self.popped == self.expected
         assert not self.store.open  # others may wait for the last part of the snapshot
         self.frozen.close()
         self.frozen = None
@@ -237,7 +241,7 @@ def test_timers_of_one_time_are_written_and_read_in_the_order_of_their_registrat
     frozen = queue.freeze()
     saved: list[tuple[int, Any]] = []
     while not frozen.done:
-        present, _ = frozen.take(5)
+        present, _ = frozen.pop(5)
         saved += zip(*present, strict=True)
     frozen.close()
     in_order = sorted(registered, key=itemgetter(0))

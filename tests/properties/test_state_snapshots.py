@@ -1,7 +1,7 @@
 """Keyed backends against a naive model: a deep copy of everything at the moment a snapshot begins.
 
-A random program changes state and timers while snapshots, full and incremental, are taken bit by bit, confirmed and
-given up. Whatever was written must restore to the copy, on either backend, into any number of subtasks.
+A random program changes state and timers while snapshots, full and incremental, are taken bit by bit, completed and
+aborted. Whatever was written must restore to the copy, on either backend, into any number of subtasks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
-from firesteel.state.custom_backend import CustomBackend, OpenedStore
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300
@@ -248,7 +248,7 @@ class Run:
             return
         number = self.rng.choice(list(self.snapshots))
         if self.snapshots[number].done and self.rng.random() < 0.7:
-            self.backend.confirm(number)
+            self.backend.checkpoint_completed(number)
         elif self.rng.random() < 0.3:
             self.backend.discard(number)
 
@@ -268,9 +268,12 @@ def hashmap(rng: random.Random, incremental: bool = True) -> HashMapBackend:
 
 
 def disk(rng: random.Random, incremental: bool = True) -> HashMapBackend:
-    size = rng.choice((1, 2, 4, 100))
     return DiskBackend(
-        incremental=incremental, max_deltas=rng.choice((1, 3, 16)), cache_entries=size, map_size=1 << 20
+        incremental=incremental,
+        max_deltas=rng.choice((1, 3, 16)),
+        cache_entries=rng.choice((1, 2, 4, 100)),
+        large_from=rng.choice((1, 2, 1024)),
+        map_size=1 << 20,
     )
 
 
@@ -280,6 +283,7 @@ def custom(rng: random.Random, incremental: bool = True) -> HashMapBackend:
         incremental=incremental,
         max_deltas=rng.choice((1, 3, 16)),
         cache_entries=rng.choice((1, 2, 4, 100)),
+        large_from=rng.choice((1, 2, 1024)),
     )
 
 

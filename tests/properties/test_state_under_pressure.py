@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firesteel.common.typeinfo import Types
-from firesteel.contracts.state import ListStateDescriptor, ValueStateDescriptor
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 
 CASES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 25
 KEYS: list[Any] = [*(str(number) + "k" * 1500 for number in range(150)), *range(-3, 50), None, ("t", 1)]
@@ -30,12 +30,15 @@ QUEUES = {"event-time": False, "processing-time": False, "window-event-time": Tr
 class Model:
     values: dict[Any, str] = field(default_factory=dict)
     windows: dict[tuple[Any, int], list[str]] = field(default_factory=dict)
+    maps: dict[Any, dict[int, str]] = field(default_factory=dict)
     timers: dict[str, set[tuple[int, Any]]] = field(default_factory=lambda: {name: set() for name in QUEUES})
 
     def copy(self) -> Model:
         """What changes later does not change in it."""
         windows = {pair: list(found) for pair, found in self.windows.items()}
-        return Model(dict(self.values), windows, {name: set(found) for name, found in self.timers.items()})
+        maps = {key: dict(found) for key, found in self.maps.items()}
+        timers = {name: set(found) for name, found in self.timers.items()}
+        return Model(dict(self.values), windows, maps, timers)
 
 
 class Subject:
@@ -45,6 +48,7 @@ class Subject:
         self.backend = backend
         self.value = backend.get_state(ValueStateDescriptor("value", Types.STRING()))
         self.window = backend.namespaced(ListStateDescriptor("window", Types.STRING()))
+        self.map = backend.get_map_state(MapStateDescriptor("map", Types.INT(), Types.STRING()))
         self.queues = {name: backend.timer_queue(name, namespaced) for name, namespaced in QUEUES.items()}
 
     def turn_to(self, key: Any) -> None:
@@ -60,6 +64,8 @@ class Subject:
             value = self.value.value()
             if value is not None:
                 model.values[key] = value
+            if entries := dict(self.map.items()):
+                model.maps[key] = entries
             for window in WINDOWS:
                 self.window.set_namespace(window)
                 if found := list(self.window):
@@ -82,7 +88,7 @@ class Run:
     def change(self) -> None:
         for key in self.rng.sample(KEYS, self.rng.randint(1, 40)):
             self.subject.turn_to(key)
-            self.rng.choice((self.one_value, self.one_window, self.timers))(key)
+            self.rng.choice((self.one_value, self.one_window, self.one_map, self.timers))(key)
 
     def one_value(self, key: Any) -> None:
         if self.rng.random() < 0.2:
@@ -103,6 +109,23 @@ class Run:
             text = str(self.rng.random()) * self.rng.choice((1, 50))
             self.subject.window.add(text)
             self.model.windows.setdefault((key, window), []).append(text)
+
+    def one_map(self, key: Any) -> None:
+        if self.rng.random() < 0.1:
+            self.subject.map.clear()
+            self.model.maps.pop(key, None)
+            return
+        entries = self.model.maps.setdefault(key, {})
+        for _ in range(self.rng.randint(1, 12)):
+            field_, text = self.rng.randint(0, 20), str(self.rng.random()) * self.rng.choice((1, 50, 400))
+            if self.rng.random() < 0.3:
+                self.subject.map.remove(field_)
+                entries.pop(field_, None)
+            else:
+                self.subject.map.put(field_, text)
+                entries[field_] = text
+        if not entries:
+            del self.model.maps[key]
 
     def timers(self, key: Any) -> None:
         for name, namespaced in QUEUES.items():
@@ -141,7 +164,7 @@ class Run:
     def end_one(self) -> None:
         for snapshot in self.snapshots[-3:]:
             if snapshot.done and not snapshot.cancelled and self.rng.random() < 0.7:
-                self.backend.confirm(snapshot.checkpoint_id)
+                self.backend.checkpoint_completed(snapshot.checkpoint_id)
             elif self.rng.random() < 0.1:
                 self.backend.discard(snapshot.checkpoint_id)
 
@@ -167,6 +190,7 @@ def tiny(rng: random.Random | None = None) -> DiskBackend:
         incremental=True,
         max_deltas=rng.choice((1, 3, 16)),
         cache_entries=rng.choice((4, 30, 100)),
+        large_from=rng.choice((2, 8, 1024)),
         map_size=1 << 20,
     )
 

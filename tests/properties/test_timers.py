@@ -1,4 +1,4 @@
-"""Timers against a model: a list of all timers, sorted anew for every one that fires."""
+"""Timers against a model: a list of all timers, sorted again for every one that fires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.timers import TimeDomain
 from firesteel.plan.operator_specs import ProcessSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
 
 KEYS, LAST = 4, 30

@@ -164,6 +164,7 @@ class Run:
         self._position = 0
         self._next_id = 1
         self._complete: tuple[OperatorCheckpoint, int] | None = None
+        self._completed: list[tuple[OperatorCheckpoint, int]] = []
         self._attempt = 0
 
     def records(self, count: int) -> None:
@@ -183,13 +184,14 @@ class Run:
             self._running.abort(number)
             return
         self._complete = (taken, self._position)
+        self._completed.append(self._complete)
         if outcome == "half":
             self._running[0].link.notify_complete(number)
         if outcome == "complete":
             self._running.complete(number)
 
     def die(self, manner: str, parallelism: int) -> None:
-        """The attempt ends, and another one goes on from the newest complete checkpoint."""
+        """The attempt ends, and another one resumes from the newest complete checkpoint."""
         if self._running is not None:
             if manner == "zombie":
                 self._zombies.append(self._running)
@@ -199,6 +201,16 @@ class Run:
         self._attempt += 1
         checkpoint, self._position = self._complete or (None, 0)
         self._running = CheckpointHarness(self._spec, parallelism, restore=checkpoint, attempt=self._attempt)
+
+    def rewind(self, back: int, parallelism: int) -> None:
+        """Another job starts from an older checkpoint, numbers its own from there, and dies after the first of them."""
+        if self._completed:
+            self._complete = self._completed[-1 - back % len(self._completed)]
+            self._next_id = self._complete[0].checkpoint_id + 1
+            self.die("close", parallelism)
+            self.records(back + parallelism)
+            self.checkpoint("lost")
+            self.die("close", parallelism)
 
     def haunt(self) -> None:
         """A zombie writes once more, and is gone."""
@@ -245,6 +257,8 @@ def perform(run: Run, action: str, detail: Any) -> None:
             run.checkpoint(detail)
         case "die":
             run.die(*detail)
+        case "rewind":
+            run.rewind(*detail)
         case "haunt":
             run.haunt()
         case "fuse":
@@ -294,6 +308,24 @@ def test_write_ahead_shows_every_record_once_when_it_is_not_hit_while_sending(
 ) -> None:
     committer = FileCheckpointCommitter(tmp_path_factory.mktemp("notes"))
     check(SinkSpec(Shipped.of(Ahead(committer, "job"), "add_sink")), parallelism, actions, database_shows)
+
+
+REWIND = st.tuples(st.just("rewind"), st.tuples(st.integers(0, 5), st.integers(1, 3)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 3), st.lists(st.one_of(*FATES, REWIND), min_size=8, max_size=25))
+def test_write_ahead_loses_nothing_whichever_checkpoint_jobs_start_from(
+    tmp_path_factory: pytest.TempPathFactory, parallelism: int, actions: list[Any]
+) -> None:
+    """All under one job id: what another future of a checkpoint has noted must not count for this one."""
+    DATABASE.__init__()  # type: ignore[misc]
+    committer = FileCheckpointCommitter(tmp_path_factory.mktemp("notes"))
+    run = Run(SinkSpec(Shipped.of(Ahead(committer, "job"), "add_sink")), parallelism)
+    for action, detail in [*actions, ("records", 3)]:
+        perform(run, action, detail)
+    run.finish()
+    assert set(range(run.position)) <= set(DATABASE.seen())
 
 
 @settings(max_examples=120, deadline=None)

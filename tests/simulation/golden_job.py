@@ -21,7 +21,7 @@ from firesteel.contracts.checkpointing import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import (
     AggregateFunction,
@@ -40,7 +40,7 @@ from firesteel.datastream.state import (
 )
 from firesteel.datastream.window import TumblingEventTimeWindows
 from firesteel.testing import simulated_environment
-from firesteel.testing.ledger import Ledger
+from firesteel_support.ledger import Ledger
 
 HALF = 24
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
@@ -71,7 +71,7 @@ class Numbers(Source):
     def splits_of(self, subtask: int, parallelism: int) -> Sequence[Split]:
         return [Split(0)]
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _Reader(self)
 
 

@@ -26,7 +26,7 @@ from firesteel.datastream import (
 )
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.testing import DictStore, Emit, ScriptedSource, WaitForever, simulated_environment
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.ledger import Ledger, LedgerSink
 
 KEYS = 30
 

@@ -87,7 +87,7 @@ LATE = OutputTag("late", Types.PICKLED_BYTE_ARRAY())
 
 
 class DivertLate(ProcessFunction):
-    """What comes at or before the watermark goes aside: B07, B39, with the boundary of M2."""
+    """What comes at or before the watermark goes aside: B07, B39, with the boundary of M02."""
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Any]:
         if ctx.timestamp() <= ctx.timer_service().current_watermark():

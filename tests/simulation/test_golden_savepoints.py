@@ -1,4 +1,4 @@
-"""Savepoints of every format version so far can be read, and a job goes on from them."""
+"""Savepoints of every format version so far can be read, and a job resumes from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # state refers to the program's 
 
 import golden_job
 
-from firesteel.testing.ledger import Ledger
+from firesteel_support.ledger import Ledger
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden" / "savepoints").glob("v*/savepoint-*"))
 
@@ -27,9 +27,11 @@ def whole_run() -> Counter[object]:
 
 
 def second_half(path: Path, parallelism: int, **options: str) -> Counter[object]:
-    """What it gives when it goes on from a savepoint of its middle."""
+    """What it gives when it resumes from a savepoint of its middle."""
     Ledger.forget("second half")
-    env = golden_job.environment(parallelism, **{"execution.state-recovery.path": str(path), **options})
+    # Whom a checkout belongs to means nothing.
+    given = {"execution.state-recovery.path": str(path), "firesteel.checkpoint.trust-directory": "true"}
+    env = golden_job.environment(parallelism, **{**given, **options})
     golden_job.build(env, golden_job.Numbers(2 * golden_job.HALF, bounded=True), "second half")
     env.execute()
     return Counter(Ledger.named("second half").committed)

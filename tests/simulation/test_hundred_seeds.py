@@ -8,9 +8,9 @@ import pytest
 
 from firesteel.graph.stream_graph import Chaining
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.testing.local_master import run_plan
-from firesteel.testing.program_model import check_results
-from firesteel.testing.programs import Input, OperatorStep, Program, SourceStep, compile_program
+from firesteel_support.local_master import run_plan
+from firesteel_support.program_model import check_results
+from firesteel_support.programs import Input, OperatorStep, Program, SourceStep, compile_program
 
 EVERYTHING = Program(
     steps=(

@@ -11,8 +11,8 @@ from firesteel.common import Time, Types, WatermarkStrategy
 from firesteel.common.errors import ProgramError
 from firesteel.common.watermark_strategy import TimestampAssigner
 from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
-from firesteel.datastream import DataStream, StreamExecutionEnvironment
-from firesteel.datastream.window import TumblingEventTimeWindows
+from firesteel.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from firesteel.datastream.window import CountTrigger, GlobalWindows, NeverTrigger, TumblingEventTimeWindows
 from firesteel.testing import simulated_environment
 
 ORDERS = [("ann", "tea", 1), ("bob", "jam", 4), ("ann", "oil", 12), ("eve", "rye", 14)]
@@ -137,3 +137,55 @@ def test_bounds_the_wrong_way_round_are_refused_where_they_stand() -> None:
     left = timed(env, ORDERS).key_by(lambda order: order[0])
     with pytest.raises(ProgramError, match="above the upper bound"):
         left.interval_join(left).between(Time.milliseconds(5), Time.milliseconds(1))
+
+
+# Windows that end with the input.
+
+
+@pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
+@pytest.mark.parametrize("seed", range(3))
+def test_joins_over_all_records_come_at_the_end_of_the_input(mode: RuntimeExecutionMode, seed: int) -> None:
+    env = simulated_environment(parallelism=2, seed=seed).set_runtime_mode(mode)
+    left = env.from_collection([("a", 1), ("b", 2), ("a", 3)])
+    right = env.from_collection([("a", 10), ("c", 20), ("b", 30)])
+    everything = GlobalWindows.create_with_end_of_stream_trigger()
+
+    def paired(streams: Any) -> Any:
+        return streams.where(lambda pair: pair[0]).equal_to(lambda pair: pair[0]).window(everything)
+
+    joined = paired(left.join(right)).apply(lambda one, other: (one[1], other[1]))
+    assert sorted(joined.execute_and_collect()) == [(1, 10), (2, 30), (3, 10)]
+    grouped = paired(left.co_group(right)).apply(lambda ones, others: [(len(ones), len(others))])
+    assert sorted(grouped.execute_and_collect()) == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
+def test_windows_over_all_records_are_folded_at_the_end_of_the_input(mode: RuntimeExecutionMode) -> None:
+    env = simulated_environment(parallelism=2).set_runtime_mode(mode)
+    numbers = env.from_collection([("a", 1), ("b", 2), ("a", 3)])
+    everything = GlobalWindows.create_with_end_of_stream_trigger()
+    sums = (
+        numbers.key_by(lambda pair: pair[0])
+        .window(everything)
+        .reduce(lambda one, two: (one[0], one[1] + two[1]))
+    )
+    assert sorted(sums.execute_and_collect()) == [("a", 4), ("b", 2)]
+    total = numbers.map(lambda pair: pair[1]).window_all(everything).reduce(lambda one, two: one + two)
+    assert list(total.execute_and_collect()) == [6]
+
+
+def test_a_window_that_can_never_fire_is_told_where_it_is_built(caplog: pytest.LogCaptureFixture) -> None:
+    env = simulated_environment()
+    numbers = env.from_collection([1])
+    where = numbers.join(numbers).where(lambda n: n).equal_to(lambda n: n)
+    where.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).apply(lambda one, other: one)
+    where.window(GlobalWindows.create_with_end_of_stream_trigger()).apply(lambda one, other: one)
+    assert not caplog.records
+    where.window(GlobalWindows.create()).apply(lambda one, other: one)
+    assert (
+        "window(GlobalWindows()) never gives a result, because its trigger is a NeverTrigger" in caplog.text
+    )
+    assert "GlobalWindows.create_with_end_of_stream_trigger()" in caplog.text
+    caplog.clear()
+    numbers.window_all(TumblingEventTimeWindows.of(5)).trigger(NeverTrigger()).reduce(lambda one, two: one)
+    assert "window_all(TumblingEventTimeWindows(" in caplog.text

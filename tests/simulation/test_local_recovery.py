@@ -14,12 +14,12 @@ from firesteel.common.configuration import Configuration
 from firesteel.common.typeinfo import Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.checkpointing import CheckpointListener
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream.functions import KeyedProcessFunction, RuntimeContext
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.testing import simulated_environment
-from firesteel.testing.crash_simulation import simulate
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.crash_simulation import simulate
+from firesteel_support.ledger import Ledger, LedgerSink
 
 KEYS = 5
 
@@ -39,7 +39,7 @@ class UntilFailed(Source):
     def splits_of(self, subtask: int, parallelism: int) -> Sequence[Split]:
         return [Split(n, 0) for n in range(subtask, 2, parallelism)]
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _Reader(self._failed)
 
 

@@ -1,4 +1,4 @@
-"""Programs with operators of one's own that fail and go on from checkpoints: every record counts exactly once."""
+"""Programs with operators of one's own that fail and resume from checkpoints: every record counts exactly once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from firesteel.common.configuration import Configuration
 from firesteel.common.typeinfo import Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream.functions import MapFunction, RuntimeContext
 from firesteel.datastream.operators import (
     FunctionInitializationContext,
@@ -23,7 +23,7 @@ from firesteel.datastream.operators import (
 )
 from firesteel.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from firesteel.testing import simulated_environment
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.ledger import Ledger, LedgerSink
 
 NUMBERS = 60
 KEYS = 5
@@ -39,12 +39,12 @@ class Numbers(Source):
     def splits_of(self, subtask: int, parallelism: int) -> Sequence[int]:
         return [0] if subtask == 0 else []
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _Reader(context)
 
 
 class _Reader(SourceReader):
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, context: SourceReaderContext) -> None:
         self._wake = context.wake
         self._next = NUMBERS
         self._left = 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import FiresteelError, IncompatibleStateError
+from firesteel.common.errors import CheckpointError, FiresteelError, IncompatibleStateError
+from firesteel.common.job_status import JobStatus
 from firesteel.common.typeinfo import Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.checkpointing import (
@@ -21,12 +23,19 @@ from firesteel.contracts.checkpointing import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import StreamExecutionEnvironment
-from firesteel.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from firesteel.datastream.functions import (
+    DiscardingSink,
+    FileCheckpointCommitter,
+    GenericWriteAheadSink,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+)
 from firesteel.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from firesteel.testing import simulated_environment
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.ledger import Ledger, LedgerSink
 
 KEYS = 10
 
@@ -52,7 +61,7 @@ class Numbers(Source):
     def splits_of(self, subtask: int, parallelism: int) -> Sequence[Split]:
         return [Split(n, self._first) for n in range(subtask, 4, parallelism)]
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _NumbersReader(self._end, self._bounded)
 
 
@@ -181,11 +190,12 @@ def ledger() -> Iterator[str]:
     Ledger.forget(name)
 
 
-def environment(parallelism: int, directory: Path, **options: str) -> StreamExecutionEnvironment:
-    keys = {
-        "execution.checkpointing.interval": "1 h",
-        "execution.checkpointing.dir": str(directory / "checkpoints"),
-    }
+def environment(
+    parallelism: int, directory: Path, interval: bool = True, **options: str
+) -> StreamExecutionEnvironment:
+    keys = {"execution.checkpointing.dir": str(directory / "checkpoints")}
+    if interval:
+        keys["execution.checkpointing.interval"] = "1 h"
     env = simulated_environment(configuration=Configuration.from_dict({**keys, **options}))
     env.set_parallelism(parallelism)
     env.set_max_parallelism(16)
@@ -253,6 +263,40 @@ def test_l23_a_job_goes_on_after_a_savepoint_and_commits_it_once(tmp_path: Path,
     last = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     assert_counted_once(Ledger.named(ledger).committed, range(40))
     assert_counted_once(go_on(tmp_path, last, ledger, 2), range(80))
+
+
+class SendingSink(GenericWriteAheadSink):
+    """Sends to a ledger; its notes are beside the savepoints."""
+
+    def __init__(self, ledger: str, directory: Path) -> None:
+        super().__init__(FileCheckpointCommitter(directory / "notes"))
+        self._ledger = ledger
+
+    def send_values(self, values: Iterable[Any], checkpoint_id: int, timestamp: int) -> bool:
+        for value in values:
+            Ledger.named(self._ledger).add(value)
+        return True
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_write_ahead_sink_sends_once_what_a_job_had_before_and_after_it_was_stopped(
+    tmp_path: Path, ledger: str, parallelism: int
+) -> None:
+    def build_with(env: StreamExecutionEnvironment, source: Source) -> None:
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        numbers.add_sink(SendingSink(ledger, tmp_path)).uid("sent")
+        numbers.add_sink(LedgerSink(f"{ledger}-written")).uid("written")
+
+    env = environment(2, tmp_path)
+    build_with(env, Numbers(10))
+    client = env.execute_async()
+    Ledger.named(f"{ledger}-written").wait_until_written(40)
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert sorted(Ledger.named(ledger).committed) == list(range(40))
+    env = environment(parallelism, tmp_path, **{"execution.state-recovery.path": path})
+    build_with(env, Numbers(20, bounded=True))
+    env.execute()
+    assert sorted(Ledger.named(ledger).committed) == list(range(80))
 
 
 def test_l25_restored_positions_override_the_configured_start(tmp_path: Path, ledger: str) -> None:
@@ -387,3 +431,150 @@ def test_l24_list_state_is_dealt_out_and_union_state_goes_to_everybody(
     else:
         assert sorted(number for share in shares for number in share) == list(range(40))
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+# Jobs without checkpoints
+
+
+def without_checkpoints(
+    directory: Path, source: Source, ledger: str, parallelism: int = 2, **options: str
+) -> Any:
+    env = environment(parallelism, directory, interval=False, **options)
+    build(env, source, Count(), ledger)
+    return env.execute_async()
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_job_without_checkpoints_stops_with_a_savepoint_and_goes_on(
+    tmp_path: Path, ledger: str, parallelism: int
+) -> None:
+    client = without_checkpoints(tmp_path, Numbers(10), ledger)
+    Ledger.named(ledger).wait_until_written(40)
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert client.get_job_status().result() is JobStatus.FINISHED
+    assert_counted_once(Ledger.named(ledger).committed, range(40))
+    start = {"execution.state-recovery.path": path}
+    client = without_checkpoints(tmp_path, Numbers(20, bounded=True), ledger, parallelism, **start)
+    client.get_job_execution_result().result()
+    assert_counted_once(Ledger.named(ledger).committed, range(80))
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_job_without_checkpoints_goes_on_after_each_savepoint(tmp_path: Path, ledger: str) -> None:
+    client = without_checkpoints(
+        tmp_path,
+        Numbers(10),
+        ledger,
+        **{"execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints")},
+    )
+    Ledger.named(ledger).wait_until_written(40)
+    both = [client.trigger_savepoint(), client.trigger_savepoint()]
+    paths = {wish.result() for wish in both} | {client.trigger_savepoint().result()}
+    assert len(paths) == 3
+    last = client.stop_with_savepoint(False).result()
+    assert_counted_once(Ledger.named(ledger).committed, range(40))
+    assert_counted_once(go_on(tmp_path, last, ledger, 2), range(80))
+
+
+def test_a_job_without_checkpoints_drains(tmp_path: Path, ledger: str) -> None:
+    client = without_checkpoints(tmp_path, Numbers(10), ledger)
+    Ledger.named(ledger).wait_until_written(40)
+    path = client.stop_with_savepoint(True, str(tmp_path / "savepoints")).result()
+    assert_counted_once(Ledger.named(ledger).committed, range(40))
+    assert Path(path, "_metadata").exists()
+
+
+def test_a_job_without_checkpoints_ends_by_itself_after_a_savepoint(tmp_path: Path, ledger: str) -> None:
+    """Also when everything was processed before the savepoint was over."""
+    for number in range(10):
+        name = f"{ledger} {number}"
+        client = without_checkpoints(tmp_path, Numbers(10, bounded=True), name)
+        wish = client.trigger_savepoint(str(tmp_path / "savepoints"))
+        client.get_job_execution_result().result()
+        error = wish.exception()
+        if error is None:
+            assert Path(wish.result(), "_metadata").exists()
+        else:
+            assert re.search("are running|has processed everything|is over", str(error))
+        assert_counted_once(Ledger.named(name).committed, range(40))
+        Ledger.forget(name)
+
+
+class FailsOnceAfterSavepoint(MapFunction):
+    """Fails when a file is there, and removes it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def map(self, value: Any) -> Any:
+        if self._file.exists():
+            self._file.unlink()
+            raise RuntimeError("as asked")
+        return value
+
+
+def test_a_job_without_checkpoints_restarts_from_its_savepoint(tmp_path: Path, ledger: str) -> None:
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"}
+    env = environment(2, tmp_path, interval=False, **restarts)
+    gate = tmp_path / "more"
+    numbers = env.from_source(GatedNumbers(10, gate), WatermarkStrategy.no_watermarks(), "numbers")
+    failing = numbers.map(FailsOnceAfterSavepoint(tmp_path / "fail"))
+    failing.key_by(lambda number: number % KEYS).process(Count()).add_sink(LedgerSink(ledger))
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(40)
+    client.trigger_savepoint(str(tmp_path / "savepoints")).result()
+    (tmp_path / "fail").touch()
+    gate.touch()
+    client.get_job_execution_result().result()
+    assert_counted_once(Ledger.named(ledger).committed, range(80))
+
+
+class GatedNumbers(Numbers):
+    """Ten numbers more of each split when a file is there; then it ends."""
+
+    def __init__(self, end: int, gate: Path) -> None:
+        super().__init__(end, bounded=True)
+        self._gate = gate
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return _GatedReader(self._end, self._gate, context)
+
+
+class _GatedReader(_NumbersReader):
+    def __init__(self, end: int, gate: Path, context: SourceReaderContext) -> None:
+        super().__init__(end, True)
+        self._gate = gate
+        self._context = context
+
+    def poll(self, limit: int) -> Polled:
+        polled = super().poll(limit)
+        if polled.ended and not self._gate.exists():
+            return Polled([], retry_at=self._context.now() + 0.01)
+        if polled.ended and self._end == 10:
+            self._end = 20
+            return Polled([], retry_at=0.0)
+        return polled
+
+
+def test_no_savepoint_when_a_task_has_ended_without_checkpoints(tmp_path: Path, ledger: str) -> None:
+    env = environment(1, tmp_path, interval=False)
+    short = env.from_source(
+        Numbers(10, bounded=True), WatermarkStrategy.no_watermarks(), "short"
+    ).slot_sharing_group("a")
+    short.map(lambda number: (0, number, 0)).add_sink(LedgerSink(ledger)).name("ended")
+    env.from_source(Numbers(10), WatermarkStrategy.no_watermarks(), "long").add_sink(DiscardingSink())
+    client = env.execute_async()
+    error: str | None = None
+    while error is None or "are running" in error:  # it takes a while until the task has ended
+        try:
+            client.trigger_savepoint(str(tmp_path / "savepoints")).result()
+        except CheckpointError as refused:
+            error = str(refused)
+    assert re.search(
+        r"Source: short .*\(1/1\) has processed everything and ended.*enable_checkpointing", error
+    )
+    client.cancel().result()

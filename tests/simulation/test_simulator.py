@@ -28,7 +28,7 @@ from firesteel.plan.messages import (
     TextOutput,
 )
 from firesteel.plan.task_failure import to_exception
-from firesteel.runtime.outbox import Outbox
+from firesteel.runtime.router import Outbox
 from firesteel.testing import (
     CollectSink,
     Emit,
@@ -38,13 +38,12 @@ from firesteel.testing import (
     ScriptedSource,
     SimulatorExecutor,
     WaitForever,
-    run_plan,
 )
-from firesteel.testing.flow import Flow
-from firesteel.testing.local_master import LocalMaster
 from firesteel.testing.manual_clock import START
 from firesteel.testing.scripted_source import Step
 from firesteel.testing.simulator import SEED, SimulatedAttempt, SimulationDeadlockError
+from firesteel_support.flow import Flow
+from firesteel_support.local_master import LocalMaster, run_plan
 
 ENDLESS = Boundedness.CONTINUOUS_UNBOUNDED
 
@@ -176,7 +175,10 @@ def test_messages_of_a_job_that_finishes() -> None:
     assert attempt.error() is None
     for task in master.senders:
         kinds = [type(message) for sender, message in master.messages if sender == task]
-        assert [kind for kind in kinds if kind is not TextOutput] == [TaskStarted, TaskReport, TaskFinished]
+        # Reports come every so often, too, when a run takes long.
+        said = [kind for kind in kinds if kind is not TextOutput]
+        assert list(dict.fromkeys(said)) == [TaskStarted, TaskReport, TaskFinished]
+        assert (said[0], said[-2:]) == (TaskStarted, [TaskReport, TaskFinished])
     assert master.of_kind(TaskStarted)[0].attempt == 2
     assert "".join(text.text for text in master.of_kind(TextOutput)) == "out> 1\nout> 2\n"
 
@@ -278,7 +280,7 @@ def test_stop_before_the_tasks_are_open_is_not_lost() -> None:
     flow = Flow()
     flow.collect(flow.source(ScriptedSource([Emit([1]), WaitForever()], boundedness=ENDLESS)), "out")
     master = LocalMaster()
-    attempt = SimulatedAttempt(Deployment("0" * 32, 0, flow.plan()), StopAtOnce(master), 0, patience=5)
+    attempt = SimulatedAttempt(Deployment("0" * 32, 0, flow.plan()), StopAtOnce(master), 0, patience=300)
     attempt.run()
     assert attempt.error() is None
     assert len(master.of_kind(TaskFinished)) == 1

@@ -14,7 +14,7 @@ from firesteel.common.errors import IncompatibleStateError
 from firesteel.common.time import Time
 from firesteel.common.typeinfo import TypeInformation, Types
 from firesteel.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import DataStream, KeyedStream, StreamExecutionEnvironment
 from firesteel.datastream.functions import (
     AggregateFunction,
@@ -31,7 +31,7 @@ from firesteel.datastream.functions import (
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.datastream.window import CountEvictor, EventTimeSessionWindows, TumblingEventTimeWindows
 from firesteel.testing import simulated_environment
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.ledger import Ledger, LedgerSink
 
 WORD = Types.TUPLE([Types.STRING(), Types.INT()])
 OTHER = Types.TUPLE([Types.STRING(), Types.DOUBLE()])
@@ -51,7 +51,7 @@ class Words(Source):
     def splits_of(self, subtask: int, parallelism: int) -> list[int]:
         return [0] if subtask == 0 else []
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _WordsReader(self._count)
 
 
@@ -248,7 +248,7 @@ def environment(directory: Path, **options: str) -> StreamExecutionEnvironment:
 
 
 class Job:
-    """A job that stops with a savepoint whenever it has processed four more words, and goes on from any of them."""
+    """A job that stops with a savepoint whenever it has processed four more words, and resumes from any of them."""
 
     def __init__(self, build: Build, directory: Path, ledger: str) -> None:
         self._build = build

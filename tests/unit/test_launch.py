@@ -24,12 +24,12 @@ from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import EXECUTOR
 from firesteel.graph.stream_graph import Edge, GraphBuilder, StreamGraph
-from firesteel.jobmaster.checkpoint_settings import read_checkpoint_settings
-from firesteel.jobmaster.high_availability import HighAvailability, read_high_availability
+from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
 from firesteel.jobmaster.job_client import ProcessTerminated
-from firesteel.jobmaster.leadership import LeaseEnd, LeaseView, Outcome
-from firesteel.jobmaster.lease import Holder, Lease
-from firesteel.jobmaster.standby import await_leadership
+from firesteel.jobmaster.leaders.election import LeaseEnd, LeaseView, Outcome
+from firesteel.jobmaster.leaders.leadership import await_leadership
+from firesteel.jobmaster.leaders.lease import Holder, Lease
+from firesteel.jobmaster.leaders.settings import HighAvailability, read_high_availability
 from firesteel.plan.exchange import Auto
 from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import TaskFinished, TaskId, TaskStarted
@@ -151,10 +151,12 @@ def test_progress_is_shown_when_the_environment_asks_for_it(
     with launch.use_executor(AtOnce):
         client = launch.submit(graph(), Configuration(), "job")
     client.wait()
-    assert capsys.readouterr().err.splitlines() == [
+    *states, summary = capsys.readouterr().err.splitlines()
+    assert states == [
         f"job job ({client.get_job_id()}) switched to RUNNING",
         f"job job ({client.get_job_id()}) switched to FINISHED",
     ]
+    assert summary.startswith("  after ")
 
 
 # Several drivers.
@@ -217,7 +219,7 @@ def test_driver_that_is_replaced_fails_its_job(tmp_path: Path) -> None:
     configuration = several_drivers(tmp_path)
     with launch.use_executor(Waiting):
         client = launch.submit(graph(), configuration, "job")
-    assert leader_of(configuration).claim(2, Holder("another", "somewhere"))
+    assert leader_of(configuration).acquire(2, Holder("another", "somewhere"))
     with pytest.raises(JobTakenOverError, match="another driver leads it now"):
         client.wait()
     assert client.get_job_status().result() is JobStatus.FAILED

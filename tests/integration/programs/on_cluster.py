@@ -62,7 +62,7 @@ def main():
     placed.map(lambda place: "printed").print("p")
     seen["places"] = sorted(set(placed.execute_and_collect()))
 
-    env = environment(40)
+    env = environment(40, **{"slot.request.timeout": "2 s"})
     env.from_sequence(1, 10).print()
     try:
         env.execute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -66,3 +67,65 @@ def test_bare_loops_and_the_pipeline_agree_on_what_a_chain_gives(load) -> None:
     records = efficiency.readings(0)[:10]
     pieces = efficiency.bare_chain(records, {})
     assert len(pieces) == 10 + sum(r[2] % 2 for r in records)
+
+
+def test_memory_of_workers_is_that_of_children(load) -> None:
+    harness = load("_harness")
+    command = [sys.executable, "-c", "kept = bytearray(100_000_000); print(len(kept), flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        with harness.PeakMemory() as memory:
+            assert child.stdout.readline()
+        assert harness.worker_memory()[child.pid] >= 100_000_000
+        child.communicate(b"\n")
+    assert memory.peak >= 100_000_000
+    assert child.pid not in harness.worker_memory()
+
+
+def test_slow_function_compares_with_the_function_that_does_not_sleep(load) -> None:
+    slow = load("slow_function")
+    late = slow.Histogram(Counter({int(0.105 * slow.BUCKETS_PER_SECOND): 1}))
+    base = slow.Timed(late, [40.0, 50.0], 0, cancel=300.0)
+    found = slow.Timed(late, [50.0, 170.0], 0, cancel=411.0)
+    verdicts = slow.time_texts(found, base, 10.0, in_chain=True)
+    assert [text.split()[0] for text in (verdicts[3], verdicts[5], verdicts[7])] == [
+        "holds",
+        "holds",
+        "MISSED",
+    ]
+    verdicts = slow.time_texts(found, base, 1.0, in_chain=True)
+    assert [text.split()[0] for text in (verdicts[3], verdicts[5], verdicts[7])] == [
+        "MISSED",
+        "MISSED",
+        "MISSED",
+    ]
+    nothing = slow.Timed(slow.Histogram(), [], 1, cancel=300.0)
+    verdicts = slow.time_texts(nothing, base, 10.0, in_chain=True)
+    assert [text.split()[0] for text in (verdicts[3], verdicts[5], verdicts[7])] == [
+        "MISSED",
+        "MISSED",
+        "holds",
+    ]
+
+
+def test_slow_function_compares_memory_with_the_smallest_and_stops_at_the_limit(load) -> None:
+    slow = load("slow_function")
+    peaks = {
+        1000: (100_000_000, 1.0, True),
+        10**4: (110_000_000, 1.0, True),
+        10**5: (130_000_000, 1.0, False),
+    }
+    rows = slow.memory_rows([1000, 10**4, 10**5, 10**6], peaks.__getitem__)
+    assert [row[3] for row in rows] == ["1.00", "1.10", "1.30"]
+    assert [row[4].split()[0] for row in rows] == ["holds", "holds", "MISSED"]
+    assert "ended at" in rows[-1][4]
+
+
+def test_bursts_come_once_a_second(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = load("slow_function")
+    now = 100.0
+    monkeypatch.setattr(slow.time, "time", lambda: now)
+    reader = slow._BurstReader(5)
+    assert [len(reader.poll(3).values) for _ in range(3)] == [3, 2, 0]
+    assert reader.poll(3).retry_at == 101.0
+    now = 101.0
+    assert len(reader.poll(9).values) == 5

@@ -55,15 +55,15 @@ def test_compression_makes_what_compresses_smaller_and_leaves_the_rest():
     assert list(read_segment(storage, segment)) == [b"a" * 10_000, b"b"]
 
 
-def test_large_segment_is_read_in_parts(monkeypatch):
-    monkeypatch.setattr(blocks, "_PART", 100)
+def test_large_segment_is_read_buffer_by_buffer(monkeypatch):
+    monkeypatch.setattr(blocks, "_BUFFER_SIZE", 100)
     payloads = [bytes([i]) * (i * 7 % 250) for i in range(40)]
     storage, [_, segment] = written([b"before"], payloads)
     assert list(read_segment(storage, segment)) == payloads
 
 
 def test_large_segment_is_checked_before_its_first_block(monkeypatch):
-    monkeypatch.setattr(blocks, "_PART", 100)
+    monkeypatch.setattr(blocks, "_BUFFER_SIZE", 100)
     storage, [segment] = written([b"x" * 30] * 20)
     storage.files["f"] = storage.files["f"][:-1] + b"?"
     with pytest.raises(CorruptStateError):

@@ -2,7 +2,7 @@ import pytest
 
 from firesteel.checkpoint.manifest import Manifest, OperatorState
 from firesteel.checkpoint.matching import ProgramOperator, match
-from firesteel.checkpoint.restore_point import RestorePoint
+from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint
 from firesteel.common.errors import IncompatibleStateError
 from firesteel.plan.state_handles import OperatorHandle, OperatorRestore, Segment, StateMeta, StateMode
 
@@ -32,7 +32,7 @@ def operator(id="a", parallelism=2, max_parallelism=128, **options):
 
 
 def point(*operators):
-    return RestorePoint(Manifest("j", "n", 7, 0, operators=operators), "/base", "/base/chk-7")
+    return StoredCheckpoint(Manifest("j", "n", 7, 0, operators=operators), "/base", "/base/chk-7")
 
 
 def test_same_program_gets_its_state():
@@ -84,7 +84,7 @@ def test_unmatched_state_can_be_dropped():
     assert result.dropped == (gone,)
 
 
-def test_operator_that_is_stateless_now_cannot_take_state():
+def test_operator_that_is_stateless_now_cannot_restore_state():
     with pytest.raises(IncompatibleStateError, match="no operator of the program can take"):
         match(point(keyed()), [operator(stateful=False)])
 
@@ -109,7 +109,7 @@ def test_changed_max_parallelism_is_refused_with_both_numbers():
         match(point(keyed()), [operator(max_parallelism=64, uid="c")])
 
 
-def test_max_parallelism_that_the_program_leaves_open_is_taken_over():
+def test_max_parallelism_that_the_program_leaves_open_is_adopted():
     result = match(
         point(keyed()), [operator(parallelism=100, max_parallelism=256, max_parallelism_is_given=False)]
     )

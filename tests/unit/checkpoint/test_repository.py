@@ -1,12 +1,15 @@
+import json
+
 import pytest
 
 from firesteel.checkpoint import layout
 from firesteel.checkpoint.blocks import StateFileWriter
 from firesteel.checkpoint.manifest import Manifest, OperatorState
 from firesteel.checkpoint.repository import JobCheckpoints, JobDirectory, jobs_in
-from firesteel.checkpoint.restore_point import dispose, load, verify
 from firesteel.checkpoint.storage import MemoryStorage, open_storage
+from firesteel.checkpoint.stored_checkpoint import dispose, load, verify
 from firesteel.common.errors import (
+    CheckpointError,
     CorruptStateError,
     JobTakenOverError,
     NoSuchSnapshotError,
@@ -107,7 +110,7 @@ def test_checkpoint_without_manifest_is_not_complete(job):
     write_state(job.storage, "chk-2/0-0-0-2")
     write_state(job.storage, "shared/0-0-0-5")
     assert job.completed() == [1]
-    assert job.next_id() == 6, "ids of checkpoints that were given up are not used again"
+    assert job.next_id() == 6, "ids of checkpoints that were aborted are not used again"
 
 
 def test_checkpoint_is_published_once(job):
@@ -166,7 +169,7 @@ def test_damaged_newest_checkpoint_is_skipped_with_a_warning(job, damage, reason
     assert len(warnings) == 1
     assert "checkpoint 2 cannot be used" in warnings[0]
     assert reason in warnings[0]
-    assert "going on from checkpoint 1" in warnings[0]
+    assert "resuming from checkpoint 1" in warnings[0]
 
 
 def test_changed_byte_inside_a_file_is_found_by_a_deep_look(job):
@@ -336,7 +339,7 @@ def test_at_least_one_is_retained(base):
 
 def test_directory_of_another_job_is_refused(job, base):
     other = JobCheckpoints(open_storage(base), JOB, "other job")
-    with pytest.raises(StorageError, match=rf"belongs to another job, 'job' \({JOB}\); this is 'other job'"):
+    with pytest.raises(StateError, match=rf"belongs to another job, 'job' \({JOB}\); this is 'other job'"):
         other.claim()
 
 
@@ -392,7 +395,7 @@ def test_driver_that_is_overtaken_while_it_publishes_notices(base):
     write_state(storage, "chk-2/0-0-0-2")
     with pytest.raises(JobTakenOverError):
         job.publish(manifest_of(2))
-    assert found == [1, 3], "the newer driver went on from checkpoint 1 and will not use id 2"
+    assert found == [1, 3], "the newer driver resumed from checkpoint 1 and will not use id 2"
 
 
 def test_checkpoints_of_a_newer_driver_are_newer_whatever_their_ids(base):
@@ -494,6 +497,13 @@ def test_savepoint_is_part_of_the_recovery_chain_until_a_newer_checkpoint(job, b
     verify(load(location), deep=True)
 
 
+def test_file_that_points_to_a_savepoint_keeps_its_format(job, base):
+    location = save(job, base, 2)
+    pointer = json.loads(job.storage.read("savepoint-of-2"))
+    directory_id = open_storage(location.rpartition("/")[0]).directory_id()
+    assert list(pointer.items()) == [("location", location), ("place", directory_id), ("epoch", 1)]
+
+
 def test_only_the_newest_savepoint_counts(job, base):
     complete(job, 1)
     save(job, base, 2)
@@ -573,3 +583,278 @@ def test_dispose_deletes_a_savepoint_and_nothing_else(job, base):
     with pytest.raises(StateError, match=f"is a checkpoint of job {JOB}, not a savepoint"):
         dispose(f"{job.root}/chk-1")
     assert job.completed() == [1]
+
+
+# --- looks that contradict what is known
+
+
+def away(tmp_path, job):
+    """Take the volume away; what is left is the directory that it was mounted on."""
+    (tmp_path / "checkpoints").rename(tmp_path / "away")
+    (tmp_path / "checkpoints").mkdir()
+
+
+def back(tmp_path):
+    for path in (tmp_path / "checkpoints").rglob("*"):
+        assert path.is_dir(), f"{path} was written to where it is hidden"
+    (tmp_path / "checkpoints").rename(tmp_path / "underneath")
+    (tmp_path / "away").rename(tmp_path / "checkpoints")
+
+
+@pytest.fixture
+def local(tmp_path):
+    return driver(str(tmp_path / "checkpoints"))
+
+
+def test_driver_whose_volume_is_away_has_lost_nothing(tmp_path, local):
+    complete(local, 1)
+    away(tmp_path, local)
+    for use in (
+        local.check_not_taken_over,
+        lambda: local.newest_valid(no_warning),
+        lambda: local.publish(manifest_of(2)),
+        lambda: local.subsume(),
+        lambda: local.delete_all(),
+        lambda: local.completed(),
+    ):
+        with pytest.raises(StorageError, match="is another directory now: is a volume not mounted"):
+            use()
+    back(tmp_path)
+    assert local.newest_valid(no_warning).manifest.checkpoint_id == 1
+    complete(local, 2)
+
+
+def test_driver_whose_checkpoint_directory_is_gone_has_lost_nothing(tmp_path, local):
+    (tmp_path / "checkpoints").rename(tmp_path / "away")
+    with pytest.raises(StorageError, match="which is gone: is a volume not mounted"):
+        local.check_not_taken_over()
+    (tmp_path / "away").rename(tmp_path / "checkpoints")
+    complete(local, 1)
+
+
+def test_state_that_was_written_while_the_volume_was_away_is_not_published(tmp_path, local):
+    (tmp_path / "checkpoints").rename(tmp_path / "away")
+    segment = write_state(local.storage, "chk-1/0-0-0-1")
+    (tmp_path / "checkpoints").rename(tmp_path / "underneath")
+    (tmp_path / "away").rename(tmp_path / "checkpoints")
+    with pytest.raises(CheckpointError, match="it refers to chk-1/0-0-0-1, which is not there"):
+        local.publish(manifest_of(1, segment))
+    assert local.completed() == []
+
+
+class Lying(MemoryStorage):
+    """Every list is empty, while it lies."""
+
+    lies = False
+
+    def at(self, directory):
+        below = Lying(self.files, f"{self._prefix}{directory}/", f"{self._uri}/{directory}")
+        below.owner = self
+        return below
+
+    owner = None
+
+    def list(self, directory=""):
+        return [] if self.lies or (self.owner is not None and self.owner.lies) else super().list(directory)
+
+
+def test_list_that_is_empty_for_once_changes_nothing():
+    storage = Lying(uri="memory://lying")
+    job = JobCheckpoints(storage, JOB, "job")
+    job.claim()
+    complete(job, 1)
+    storage.lies = True
+    for use in (
+        lambda: job.newest_valid(no_warning),
+        lambda: JobCheckpoints(storage, JOB, "job").completed(),
+        lambda: JobCheckpoints(storage, JOB, "job").claim(),
+        job.subsume,
+        job.delete_all,
+    ):
+        with pytest.raises(StorageError, match=r"was listed without .*, which is there"):
+            use()
+    storage.lies = False
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 1
+    MemoryStorage.forget("memory://lying")
+
+
+def test_empty_list_of_a_checkpoints_directory_deletes_nothing_that_is_needed(job, monkeypatch):
+    first = complete(job, 1)
+    complete(job, 2, first)
+    whole = type(job.storage).list
+    monkeypatch.setattr(
+        type(job.storage),
+        "list",
+        lambda self, directory="": [] if directory == "chk-1" else whole(self, directory),
+    )
+    job.subsume()
+    assert job.storage.exists(first.file)
+
+
+def test_checkpoint_of_a_driver_that_woke_up_too_late_never_counts(base):
+    """Its successor has gone on from an older one, and has undone what came after that."""
+    old, new = driver(base), []
+    complete(old, 1)
+    segment = write_state(old.storage, "chk-2/0-0-0-2")
+
+    class Frozen:
+        def __getattr__(self, name):
+            return getattr(storage, name)
+
+        def publish(self, path, content):
+            new.append(driver(base))  # takes the job over, and finds checkpoint 1
+            storage.publish(path, content)
+
+    storage, old._storage = old._storage, Frozen()
+    with pytest.raises(JobTakenOverError):
+        old.publish(manifest_of(2, segment))
+    assert new[0].newest_valid(no_warning).manifest.checkpoint_id == 1
+    third = driver(base)
+    assert third.newest_valid(no_warning).manifest.checkpoint_id == 1
+    assert third.completed() == [1]
+    complete(third, 3)
+    third.subsume()
+    assert not any(file.startswith("chk-2/") for file in files_of(third))
+
+
+def test_savepoint_of_a_driver_that_woke_up_too_late_never_counts(base):
+    """Found by the crash simulation: it did from the third driver on."""
+    old = driver(base)
+    complete(old, 1)
+    opened, new = old._open_directory, []
+
+    def frozen(directory):
+        storage = opened(directory)
+        publish = storage.publish
+
+        def publish_late(path, content):
+            new.append(driver(base))
+            publish(path, content)
+
+        storage.publish = publish_late
+        return storage
+
+    old._open_directory = frozen
+    with pytest.raises(JobTakenOverError):
+        save(old, base, 2)
+    assert new[0].newest_valid(no_warning).manifest.checkpoint_id == 1
+    third = driver(base)
+    assert third.resumable_ids() == [1]
+    assert third.newest_valid(no_warning).manifest.checkpoint_id == 1
+
+
+def test_pointers_of_earlier_versions_name_no_driver(job, base):
+    location = save(job, base, 2)
+    job.storage.delete("savepoint-of-2")
+    job.storage.publish("savepoint-of-2", json.dumps({"location": location}).encode())
+    assert driver(base).newest_valid(no_warning).manifest.checkpoint_id == 2
+
+
+def test_late_deletion_leaves_alone_what_later_checkpoints_need(job):
+    first = complete(job, 1, directory="shared")
+    complete(job, 2, first)
+    complete(job, 3, first)
+    write_state(job.storage, "shared/0-0-0-4")
+    job.subsume(needed_from=1, up_to=1)
+    assert job.completed() == [3, 2, 1]
+    job.subsume(needed_from=2, up_to=2)
+    assert (job.completed(), job.storage.exists(first.file)) == ([3, 2], True)
+    assert job.storage.exists("shared/0-0-0-4")
+
+
+def test_savepoint_whose_volume_is_away_is_not_taken_for_deleted(tmp_path, local):
+    complete(local, 1)
+    base = str(tmp_path / "checkpoints")
+    location = save(local, base, 2)
+    (tmp_path / "checkpoints-savepoints").rename(tmp_path / "away")
+    with pytest.raises(
+        StorageError, match=r"has to resume from savepoint .*is a volume not mounted\?.*delete savepoint-of-2"
+    ):
+        local.newest_valid(no_warning)
+    (tmp_path / "away").rename(tmp_path / "checkpoints-savepoints")
+    assert local.newest_valid(no_warning).location == location
+
+
+def test_manifests_of_a_job_that_is_over_go_first(base):
+    job = driver(base)
+    complete(job, 1)
+    deleted = []
+
+    class Recording:
+        def __getattr__(self, name):
+            if name in ("delete", "delete_directory", "sync"):
+                return lambda path="": (deleted.append((name, path)), getattr(storage, name)(path))
+            return getattr(storage, name)
+
+    storage, job._storage = job._storage, Recording()
+    job.delete_all()
+    assert deleted == [("delete", "chk-1/_metadata"), ("sync", "chk-1"), ("delete_directory", "")]
+
+
+def test_checkpoint_to_resume_from_is_made_durable_first(base):
+    """Who published it may have been killed before it was on disk, and the job commits what is in it."""
+    complete(driver(base), 1)
+    job, synced = driver(base), []
+
+    class Recording:
+        def __getattr__(self, name):
+            if name == "sync":
+                return lambda path="": (synced.append(path), storage.sync(path))
+            return getattr(storage, name)
+
+    storage, job._storage = job._storage, Recording()
+    job.newest_valid(no_warning)
+    assert synced == ["chk-1"]
+
+
+def test_savepoint_to_resume_from_is_made_durable_with_what_refers_to_it(base, monkeypatch):
+    location = save(driver(base), base, 1)
+    job, synced = driver(base), []
+    whole = type(job.storage).sync
+
+    def sync(self, directory=""):
+        synced.append((self.uri, directory))
+        whole(self, directory)
+
+    monkeypatch.setattr(type(job.storage), "sync", sync)
+    assert job.newest_valid(no_warning).location == location
+    assert synced == [(location, ""), (job.root, "")]
+
+
+def lose_what_is_published(monkeypatch, job, lost):
+    """Publishing succeeds, and the file is not there afterwards: it went to where a volume should be."""
+    whole = type(job.storage).publish
+
+    def publish(self, path, content):
+        if lost not in path:
+            whole(self, path, content)
+
+    monkeypatch.setattr(type(job.storage), "publish", publish)
+
+
+def test_manifest_that_was_written_and_is_not_there_does_not_count(job, monkeypatch):
+    complete(job, 1)
+    lose_what_is_published(monkeypatch, job, layout.METADATA)
+    with pytest.raises(StorageError, match=r"chk-2/_metadata was written and is not there: is a volume not"):
+        complete(job, 2)
+    assert job.completed() == [1]
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 1
+
+
+@pytest.mark.parametrize("lost", [layout.METADATA, "savepoint-of-"])
+def test_savepoint_of_which_something_was_written_and_is_not_there_does_not_count(
+    job, base, monkeypatch, lost
+):
+    complete(job, 1)
+    lose_what_is_published(monkeypatch, job, lost)
+    with pytest.raises(StorageError, match=f"{lost}.* was written and is not there: is a volume not mounted"):
+        save(job, base, 2)
+    assert job.newest_valid(no_warning).manifest.checkpoint_id == 1
+
+
+def test_driver_that_cannot_write_down_what_counts_does_not_begin(job, base, monkeypatch):
+    lose_what_is_published(monkeypatch, job, "accepted-")
+    with pytest.raises(
+        StorageError, match=r"accepted-2 was written and is not there: is a volume not mounted"
+    ):
+        driver(base)

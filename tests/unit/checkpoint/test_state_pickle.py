@@ -18,6 +18,7 @@ import pytest
 from firesteel.checkpoint import state_pickle
 from firesteel.checkpoint.state_pickle import dumps, loads
 from firesteel.common.errors import CorruptStateError, IncompatibleStateError, StateNotSerializableError
+from firesteel.common.typeinfo import Types
 from firesteel.common.types import Row
 
 
@@ -135,10 +136,10 @@ def test_bytes_that_are_no_pickle():
 
 def dataclass_of(fields, **options):
     """A class ``Evolving`` of a module that can be imported, with these fields."""
-    return place(dataclasses.make_dataclass("Evolving", fields, **options))
+    return define(dataclasses.make_dataclass("Evolving", fields, **options))
 
 
-def place(cls, name="Evolving"):
+def define(cls, name="Evolving"):
     module = sys.modules.setdefault("evolving_module", types.ModuleType("evolving_module"))
     cls.__module__, cls.__qualname__ = "evolving_module", name
     setattr(module, name, cls)
@@ -231,18 +232,18 @@ def test_added_field_without_default_is_refused():
 
 def test_dataclass_that_is_none_any_more_is_refused():
     data = dumps(dataclass_of([("a", int)])(1))
-    place(type("Evolving", (), {}))
+    define(type("Evolving", (), {}))
     with pytest.raises(IncompatibleStateError, match=r"Evolving with the fields a; .* no dataclass"):
         loads(data)
 
 
 def test_named_tuple_gets_and_loses_fields():
-    data = dumps(place(collections.namedtuple("Evolving", "a b"))(1, 2))
-    new = place(collections.namedtuple("Evolving", "c b", defaults=[0, 0]))
+    data = dumps(define(collections.namedtuple("Evolving", "a b"))(1, 2))
+    new = define(collections.namedtuple("Evolving", "c b", defaults=[0, 0]))
     again = loads(data)
     assert type(again) is new
     assert again == new(0, 2)
-    place(collections.namedtuple("Evolving", "b d"))
+    define(collections.namedtuple("Evolving", "b d"))
     with pytest.raises(IncompatibleStateError, match="'d' was added"):
         loads(data)
 
@@ -279,8 +280,16 @@ def test_class_that_is_gone():
         loads(data)
 
 
+def test_declared_types_are_found_by_the_names_that_their_modules_once_had():
+    kind = Types.ROW_NAMED(["at", "tags"], [Types.SQL_TIMESTAMP(), Types.LIST(Types.STRING())])
+    written = pickle.dumps(kind, protocol=0)  # as text
+    before = written.replace(b"firesteel.common._type_", b"firesteel.common.type_")
+    assert before != written
+    assert loads(before) == kind
+
+
 def test_plain_class_that_is_gone():
-    data = dumps(place(type("Evolving", (), {}))())
+    data = dumps(define(type("Evolving", (), {}))())
     del sys.modules["evolving_module"].Evolving
     with pytest.raises(
         IncompatibleStateError, match=r"'Evolving', which module 'evolving_module' no longer has"
@@ -292,7 +301,7 @@ def test_setstate_that_raises_is_explained():
     def setstate(self, state):
         raise KeyError("a")
 
-    data = dumps(place(type("Evolving", (), {"__setstate__": setstate, "__getstate__": lambda self: 1}))())
+    data = dumps(define(type("Evolving", (), {"__setstate__": setstate, "__getstate__": lambda self: 1}))())
     with pytest.raises(IncompatibleStateError, match="KeyError"):
         loads(data)
 

@@ -206,9 +206,10 @@ def test_local_storage_does_not_load_pyarrow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_file_systems_without_hard_links(tmp_path, monkeypatch):
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP], ids=["EPERM", "EOPNOTSUPP"])
+def test_file_systems_without_hard_links(tmp_path, monkeypatch, code):
     def link(source, target):
-        raise OSError("not supported")
+        raise OSError(code, "not supported")
 
     monkeypatch.setattr(local_storage.os, "link", link)
     storage = LocalStorage(str(tmp_path))
@@ -316,3 +317,114 @@ def test_join_uri():
     assert join_uri("/") + join_uri("/", "a") == "/a"
     assert join_uri("file:///a/", "b") == "file:///a/b"
     assert join_uri("memory://x", "b") == "memory://x/b"
+
+
+# Looks ------------------------------------------------------------------------------------------------------
+
+_TROUBLE = ["EACCES", "EIO", "ESTALE"]
+
+
+@pytest.mark.parametrize("look", ["exists", "size", "list", "directory_id"])
+@pytest.mark.parametrize("code", _TROUBLE)
+def test_look_that_gets_no_answer_is_an_error_and_not_a_no(tmp_path, monkeypatch, look, code):
+    storage = LocalStorage(str(tmp_path))
+    storage.publish("x", b"1")
+
+    def fail(path, **more):
+        raise OSError(getattr(errno, code), "the system does not answer", path)
+
+    for call in ("stat", "lstat", "listdir", "scandir"):
+        monkeypatch.setattr(local_storage.os, call, fail)
+    with pytest.raises(StorageError, match="the system does not answer"):
+        getattr(storage, look)(*([] if look == "directory_id" else ["" if look == "list" else "x"]))
+
+
+@pytest.mark.parametrize("look", ["exists", "size", "list", "directory_id"])
+def test_directory_that_leads_in_circles_is_an_error_and_not_a_no(tmp_path, look):
+    """What root can see of a directory out of reach, to whom no permission is refused."""
+    (tmp_path / "volume").symlink_to(tmp_path / "volume")
+    storage = LocalStorage(str(tmp_path / "volume" / "checkpoints"))
+    with pytest.raises(StorageError):
+        getattr(storage, look)(*([] if look == "directory_id" else ["x"]))
+
+
+def test_file_in_the_place_of_the_directory_is_an_error_and_not_a_no(tmp_path):
+    (tmp_path / "volume").write_text("")
+    storage = LocalStorage(str(tmp_path / "volume"))
+    for look in (storage.exists, storage.size, storage.list):
+        with pytest.raises(StorageError, match="a file is in the place"):
+            look("x")
+
+
+def test_nothing_lies_below_a_file(storage):
+    storage.publish("file", b"")
+    assert not storage.exists("file/x")
+    assert storage.size("file/x") is None
+
+
+def test_answer_of_a_store_that_does_not_know_is_an_error(tmp_path):
+    class Unsure(pyarrow.fs.SubTreeFileSystem):
+        def get_file_info(self, paths):
+            return pyarrow.fs.FileInfo("x", pyarrow.fs.FileType.Unknown)
+
+    storage = ArrowStorage(Unsure("/", pyarrow.fs.LocalFileSystem()), str(tmp_path), str(tmp_path))
+    with pytest.raises(StorageError, match="does not say"):
+        storage.exists("x")
+
+
+def test_directory_id_tells_a_directory_from_another_of_its_name(tmp_path):
+    storage = LocalStorage(str(tmp_path / "volume"))
+    assert storage.directory_id() is None
+    storage.make_directory()
+    before = storage.directory_id()
+    assert before == LocalStorage(str(tmp_path / "volume")).directory_id()
+    (tmp_path / "volume").rename(tmp_path / "away")
+    assert storage.directory_id() is None
+    storage.make_directory()
+    assert storage.directory_id() != before
+
+
+# Forcing to disk --------------------------------------------------------------------------------------------
+
+
+def failing_sync(monkeypatch, code):
+    """Directories cannot be forced to disk; files can."""
+    sync = os.fsync
+
+    def fail(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(code, "cannot be forced")
+        sync(descriptor)
+
+    monkeypatch.setattr(local_storage.os, "fsync", fail)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EOPNOTSUPP], ids=["EINVAL", "EOPNOTSUPP"])
+def test_file_system_whose_directories_cannot_be_forced_to_disk(tmp_path, monkeypatch, code):
+    failing_sync(monkeypatch, code)
+    storage = LocalStorage(str(tmp_path / "new"))
+    storage.publish("a/x", b"1")
+    write(storage, "a/y", b"2")
+    assert storage.list("a") == ["x", "y"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_directory_that_fails_to_be_forced_to_disk_is_an_error(tmp_path, monkeypatch, code):
+    failing_sync(monkeypatch, code)
+    storage = LocalStorage(str(tmp_path))
+    with pytest.raises(StorageError, match="cannot be forced"):
+        storage.publish("x", b"1")
+    with pytest.raises(StorageError, match="cannot be forced"):
+        write(storage, "y", b"2")
+    with pytest.raises(StorageError, match="cannot be forced"):
+        storage.sync()
+
+
+def test_name_that_cannot_be_linked_for_another_reason_is_not_taken_by_force(tmp_path, monkeypatch):
+    def link(source, target):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(local_storage.os, "link", link)
+    with pytest.raises(StorageError, match="broken"):
+        LocalStorage(str(tmp_path)).publish("x", b"1")
+    assert os.listdir(tmp_path) == []

@@ -13,7 +13,7 @@ ENGINE = """
 import queue, threading
 from firesteel import launch
 from firesteel.common.errors import UserCodeError
-from firesteel.datastream.given_options import client_options
+from firesteel.datastream._given_options import client_options
 from firesteel.graph.stream_graph import Edge, GraphBuilder
 from firesteel.plan.exchange import Auto
 from firesteel.plan.messages import *

@@ -139,7 +139,7 @@ def test_surroundings_are_restored(program: Programs) -> None:
         (["-p", "0", "job.py"], "0 is not in the range"),
         ([], "which program?"),
         (["-py", "a.py", "-pym", "b"], "give one of them"),
-        (["-Dparallelism.defalt=3", "job.py"], "did you mean 'parallelism.default'"),
+        (["-Dfiresteel.spark.mastr=3", "job.py"], "did you mean 'firesteel.spark.master'"),
         (["-Dpipeline.object-reuse=perhaps", "job.py"], "pipeline.object-reuse"),
         (["-D=x", "job.py"], "-D expects key=value"),
         (["-pyclientexec", "no-such-python", "job.py"], "there is no Python interpreter 'no-such-python'"),
@@ -156,11 +156,12 @@ def test_mistakes_in_the_configuration_file_show_before_the_program_runs(
     program: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRESTEEL_CONF_DIR", str(tmp_path))
-    (tmp_path / "config.yaml").write_text("state.backend.typ: disk\n", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("firesteel.chunk.record: 3\n", encoding="utf-8")
     result = CliRunner().invoke(main, ["run", program("print('has run')")])
     assert result.exit_code == 2
     assert (
-        "config.yaml: unknown option 'state.backend.typ'; did you mean 'state.backend.type'?" in result.output
+        "config.yaml: unknown option 'firesteel.chunk.record'; did you mean 'firesteel.chunk.records'?"
+        in result.output
     )
     assert "has run" not in result.output
 

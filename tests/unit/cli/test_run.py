@@ -18,6 +18,8 @@ from firesteel.cli.main import main
 Programs = Callable[..., str]
 COMMAND = [sys.executable, "-m", "firesteel.cli.main", "run"]
 JOB_ID = r"[0-9a-f]{32}"
+#: A line of a log, with time, level and logger.
+LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) (?P<logger>[\w.]+): (?P<text>.*)"
 
 
 def run(*arguments: str) -> Result:
@@ -73,7 +75,7 @@ def test_feature_that_is_not_there_shows_the_users_line_only(program: Programs) 
     script = program(
         """
         from firesteel.common import Configuration
-        from firesteel.datastream.not_yet import refuse_unsupported_options
+        from firesteel.datastream._not_yet import refuse_unsupported_options
 
         refuse_unsupported_options(Configuration.from_dict({"python.profile.enabled": "true"}))
         """
@@ -82,7 +84,7 @@ def test_feature_that_is_not_there_shows_the_users_line_only(program: Programs) 
     assert result.exit_code == 1
     assert f'File "{script}", line 5, in <module>' in result.stderr
     assert "not_yet.py" not in result.stderr
-    assert result.stderr.rstrip().endswith("not part of this version of Firesteel yet")
+    assert "not part of this version of Firesteel yet" in result.stderr.splitlines()[-1]
 
 
 def test_unfinished_method_of_the_program_is_shown_with_its_lines(program: Programs) -> None:
@@ -129,7 +131,8 @@ def test_states_are_shown_when_asked_for(program: Programs, monkeypatch: pytest.
     monkeypatch.setenv("FIRESTEEL_PROGRESS", "1")
     result = run(program("import engine; engine.execute('hello')"))
     assert re.fullmatch(
-        rf"job hello \({JOB_ID}\) switched to RUNNING\njob hello \({JOB_ID}\) switched to FINISHED\n",
+        rf"job hello \({JOB_ID}\) switched to RUNNING\njob hello \({JOB_ID}\) switched to FINISHED\n"
+        r"  after .*\n",
         result.stderr,
     )
 
@@ -139,7 +142,9 @@ def test_no_progress_wins(program: Programs, monkeypatch: pytest.MonkeyPatch) ->
     assert run("--no-progress", program("import engine; engine.execute('hello')")).stderr == ""
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 @pytest.mark.parametrize("how", ["engine.execute('wait')", "engine.submit('wait')"])
 def test_interrupted_job_is_cancelled(program: Programs, number: int, code: int, how: str) -> None:
     command = [*COMMAND, "-p", "1", program(f"import engine; {how}")]
@@ -147,7 +152,7 @@ def test_interrupted_job_is_cancelled(program: Programs, number: int, code: int,
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=600)
     assert re.fullmatch(rf"job wait \({JOB_ID}\) was cancelled\n", errors)
     assert process.returncode == code
 
@@ -162,7 +167,7 @@ def test_second_interrupt_does_not_wait(program: Programs, how: str) -> None:
             assert process.stdout.readline() == line
             process.send_signal(signal.SIGINT)
         try:
-            assert process.communicate(timeout=20)[1] == "interrupted\n"
+            assert process.communicate(timeout=600)[1] == "interrupted\n"
         finally:
             process.kill()
     assert process.returncode == 130
@@ -172,7 +177,7 @@ def test_reader_that_goes_away_ends_the_job_quietly(program: Programs) -> None:
     command = [*COMMAND, "-p", "1", program("import engine; engine.execute('hello')")]
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
 
@@ -183,17 +188,61 @@ def test_log_file_takes_all_output(program: Programs, tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "-p", "1", "--log-file", str(log), program(text)],
         capture_output=True,
-        timeout=20,
+        timeout=600,
         check=True,
     )
     assert done.stdout + done.stderr == b""
-    assert log.read_text() == "from below\nhello\n"
+    printed = [line for line in log.read_text().splitlines() if not re.match(LOGGED, line)]
+    assert printed == ["from below", "hello", printed[-1]]
+    assert printed[-1].startswith("  after "), "the summary, below the line of the last state"
+
+
+# Mistakes.
+
+
+def test_pyflink_program_without_the_option_gets_one_sentence(program: Programs) -> None:
+    for statement in ("import pyflink", "from pyflink.datastream import StreamExecutionEnvironment"):
+        result = run(program(f"import os\n{statement}\n"))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (
+            "job.py:2 imports pyflink, which is not installed: 'firesteel run --pyflink job.py' runs PyFlink programs "
+            "with Firesteel in its place; or import firesteel instead\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "env.fromElements(1)",
+            "a StreamExecutionEnvironment has no 'fromElements': did you mean from_elements()?",
+        ),
+        (
+            "env.from_collection([1]).withColumn('a')",
+            "a DataStream has no 'withColumn': records are whole values",
+        ),
+        (
+            "StreamExecutionEnvironment.getExecutionEnvironment()",
+            "Did you mean: 'get_execution_environment'?",
+        ),
+        ("from firesteel.datastream import MapFuntion", "Did you mean: 'MapFunction'?"),
+        ("enw.execute()", "NameError: name 'enw' is not defined. Did you mean: 'env'?"),
+    ],
+)
+def test_names_that_do_not_exist_lead_to_those_that_do(program: Programs, line: str, said: str) -> None:
+    text = "from firesteel.datastream import StreamExecutionEnvironment\n"
+    text += "env = StreamExecutionEnvironment.get_execution_environment()\n"
+    result = run(program(text + line))
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stderr.lower().count("did you mean") <= 1
+    assert line in result.stderr  # the line of the program
 
 
 # In the background.
 
 
-def test_detached_job_is_announced_and_goes_on(program: Programs, tmp_path: Path) -> None:
+def test_detached_job_is_announced_and_runs_on(program: Programs, tmp_path: Path) -> None:
     result = run(
         "-d", "-p", "1", program("import engine, sys; print(sys.argv[1:]); engine.execute('wait')"), "-d"
     )
@@ -209,7 +258,42 @@ def test_detached_job_is_announced_and_goes_on(program: Programs, tmp_path: Path
     os.kill(pid, signal.SIGTERM)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 143
-    assert log.read_text() == f"['-d']\nwaiting\njob wait ({found[1]}) was cancelled\n"
+    lines = log.read_text().splitlines()
+    assert lines[0] == "['-d']"
+    assert "waiting" in lines, "what is printed stays as it is"
+    messages = [each for line in lines if (each := re.fullmatch(LOGGED, line))]
+    assert {(each["level"], each["text"]) for each in messages} >= {
+        ("INFO", f"job wait ({found[1]}) switched to RUNNING"),
+        ("INFO", f"job wait ({found[1]}) switched to CANCELED"),
+        ("WARNING", f"job wait ({found[1]}) was cancelled"),
+    }
+
+
+def test_a_program_that_configures_logging_decides_itself(program: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "out.log"
+    text = """
+        import logging, warnings
+        logging.getLogger("mine").warning("first")
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        logging.basicConfig(format="MY %(message)s")
+        logging.getLogger("mine").warning("second")
+        """
+    subprocess.run([*COMMAND, "--log-file", str(log), program(text)], timeout=600, check=True)
+    lines = log.read_text().splitlines()
+    first = re.fullmatch(LOGGED, lines[0])
+    assert first is not None
+    assert (first["level"], first["logger"], first["text"]) == ("WARNING", "mine", "first")
+    assert lines[-1] == "MY second"
+    assert any("DeprecationWarning: old" in line and re.match(LOGGED, line) for line in lines)
+
+
+def test_logs_of_detached_programs_go_where_the_options_say(program: Programs, tmp_path: Path) -> None:
+    result = run(
+        "-d", "-D", f"env.log.dir={tmp_path / 'logs'}", program("print('nothing to do')", "quiet.py")
+    )
+    assert result.exit_code == 0
+    (log,) = (tmp_path / "logs").glob("quiet-*.log")
+    assert log.read_text() == "nothing to do\n"
 
 
 def test_detached_job_that_fails_shows_why(program: Programs) -> None:

@@ -21,11 +21,21 @@ from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueStateDescriptor
-from firesteel.jobmaster.job_endpoint import JobEndpoint
+from firesteel.jobmaster.remote.endpoint import JobEndpoint
+from firesteel.jobmaster.task_states import ExecutionState, TaskStatus
+from firesteel.metrics import JobMetrics, MetricKind, MetricValue
 from firesteel.state_processor import SavepointWriter
 
 Programs = Callable[..., str]
-RESUMING = "A program goes on from here with: firesteel run -s PATH PROGRAM\n"
+MOMENT = r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d"
+SPAN = r"[\d.]+ .*?"
+SIMULATED = """
+from firesteel.testing import simulated_environment
+env = simulated_environment()
+env.from_elements(1).print()
+env.execute()
+"""
+RESUMING = "A program resumes from here with: firesteel run -s PATH PROGRAM\n"
 
 
 class ScriptedJob(JobClient):
@@ -42,6 +52,20 @@ class ScriptedJob(JobClient):
 
     def get_job_status(self) -> CompletableFuture:
         return CompletableFuture.completed(self.status)
+
+    def task_statuses(self) -> list[TaskStatus]:
+        return [
+            TaskStatus("Source: words -> Map (1/2)", ExecutionState.RUNNING, 1, "on host, process 7"),
+            TaskStatus("Sink: out (1/1)", ExecutionState.DEPLOYING, 1),
+        ]
+
+    def metrics(self) -> JobMetrics:
+        return JobMetrics(
+            tuple(
+                MetricValue("Map", "0a", subtask, ("cache",), "hits", MetricKind.COUNTER, subtask + 3)
+                for subtask in range(2)
+            )
+        )
 
     def cancel(self) -> CompletableFuture:
         if self.status is JobStatus.RUNNING:
@@ -77,6 +101,18 @@ def firesteel(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
+def test_tasks_of_jobs_are_listed(job: ScriptedJob) -> None:
+    assert firesteel("list", "--tasks").stdout == (
+        firesteel("list").stdout.replace(
+            "(RUNNING)\n",
+            "(RUNNING)\n"
+            "  RUNNING      Source: words -> Map (1/2) on host, process 7\n"
+            "  DEPLOYING    Sink: out (1/1)\n",
+        )
+    )
+    assert "Sink: out" not in firesteel("list").stdout
+
+
 def test_running_jobs_are_listed(job: ScriptedJob) -> None:
     result = firesteel("list")
     pattern = rf"Running jobs:\n\d\d\.\d\d\.\d{{4}} \d\d:\d\d:\d\d : {job.job_id} : word count \(RUNNING\)\nNo scheduled jobs\.\n"
@@ -90,7 +126,7 @@ def test_scheduled_jobs_are_listed(job: ScriptedJob) -> None:
 
 
 def test_no_jobs() -> None:
-    assert firesteel("list", "--all").stdout == "No running jobs.\nNo scheduled jobs.\n"
+    assert firesteel("list", "--all").stdout == "No running jobs.\nNo scheduled jobs.\nNo ended jobs.\n"
 
 
 def test_cancel(job: ScriptedJob) -> None:
@@ -204,20 +240,22 @@ def test_jobs_of_run_are_found_by_other_processes(program: Programs) -> None:
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 1
     log = re.findall(r"output to (.*)\.\n", started.stdout)[0]
-    assert Path(log).read_text() == f"waiting\njob wait ({job_id}) was cancelled\n"
+    assert f"WARNING firesteel.run: job wait ({job_id}) was cancelled\n" in Path(log).read_text()
     assert firesteel("list").stdout == "No running jobs.\nNo scheduled jobs.\n"
+    (ended,) = firesteel("list", "-a").stdout.splitlines()[3:]
+    assert re.fullmatch(
+        rf"{MOMENT} : {job_id} : wait \(CANCELED\) ended {MOMENT} after {SPAN}: by 'firesteel cancel'",
+        ended,
+    )
+    again = firesteel("cancel", job_id)
+    assert (again.exit_code, f"it has ended:\n  {ended}\nno job is running" in again.stderr) == (1, True)
 
 
-def test_plain_programs_are_found_when_they_want_to(program: Programs) -> None:
+def test_plain_programs_are_found(program: Programs) -> None:
     command = [sys.executable, program("import engine; engine.execute('wait')")]
     # One task: with two the job does not run yet when the first of them says something.
     options = json.dumps({"parallelism.default": 1})
-    environment = {
-        **os.environ,
-        "FIRESTEEL_REGISTER": "1",
-        "FIRESTEEL_CONFIG": options,
-        "PYTHONUNBUFFERED": "1",
-    }
+    environment = {**os.environ, "FIRESTEEL_CONFIG": options, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -226,12 +264,91 @@ def test_plain_programs_are_found_when_they_want_to(program: Programs) -> None:
     listed = firesteel("list").stdout
     job_id = re.findall(r" : (\w{32}) : wait \(RUNNING\)", listed)[0]
     assert firesteel("cancel", job_id).exit_code == 0
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=600)
     assert "JobCancelledError" in errors
     assert firesteel("list", "-r").stdout == "No running jobs.\n"
+    assert f" : {job_id} : wait (CANCELED) ended " in firesteel("list", "-a").stdout
 
 
-def test_plain_programs_are_not_registered_by_themselves(program: Programs, tmp_path: Path) -> None:
-    command = [sys.executable, program("import engine; engine.execute('hello')")]
-    subprocess.run(command, check=True, capture_output=True, timeout=20)
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [
+        ("import engine; engine.execute('hello')", {"FIRESTEEL_REGISTER": "0"}),
+        ("import pytest, engine; engine.execute('hello')", {}),
+        (SIMULATED, {}),
+    ],
+    ids=["not wanted", "a test", "simulated"],
+)
+def test_programs_that_are_not_registered(
+    program: Programs, tmp_path: Path, text: str, variables: dict[str, str]
+) -> None:
+    command = [sys.executable, program(text)]
+    subprocess.run(command, check=True, capture_output=True, timeout=600, env={**os.environ, **variables})
     assert not (tmp_path / "home").exists()
+
+
+def test_a_program_whose_home_cannot_be_written_runs_without_a_word(
+    program: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "home").write_text("no directory")
+    command = [sys.executable, program("import engine; engine.execute('hello')")]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=600, text=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "code"),
+    [
+        ("engine.execute('hello')", r"\(FINISHED\) ended {moment} after {span}", 0),
+        (
+            "engine.execute('fail')",
+            r"\(FAILED\) ended {moment} after {span}: UserCodeError: ValueError: boom.*",
+            1,
+        ),
+        (
+            "engine.submit('wait')",
+            r"\(LOST\) ended {moment} after {span}: its process has ended before it",
+            0,
+        ),
+        (
+            "engine.submit('wait'); import os; os._exit(0)",
+            r"\(LOST\) ended {moment} after {span}: its process, \d+, has ended without a word",
+            0,
+        ),
+    ],
+)
+def test_what_became_of_the_jobs_of_plain_programs(program: Programs, text: str, how: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, program(f"import engine; {text}")], check=False, capture_output=True, timeout=600
+    )
+    assert done.returncode == code, done.stderr
+    lines = firesteel("list", "-a").stdout.splitlines()
+    assert lines[:3] == ["No running jobs.", "No scheduled jobs.", "Ended jobs:"]
+    (line,) = lines[3:]
+    assert re.fullmatch(rf"{MOMENT} : \w+ : \w+ {how.format(moment=MOMENT, span=SPAN)}", line)
+
+
+def test_a_child_that_a_program_forks_does_not_end_its_jobs(program: Programs) -> None:
+    text = """
+        import os, sys, warnings
+        import engine
+        from firesteel.jobmaster.remote.running_job import running_jobs
+
+        warnings.simplefilter("ignore")
+        engine.submit("wait")
+        child = os.fork()
+        if not child:
+            sys.exit()
+        os.waitpid(child, 0)
+        print(len(running_jobs()))
+        """
+    done = subprocess.run(
+        [sys.executable, program(text)], check=True, capture_output=True, timeout=600, text=True
+    )
+    assert done.stdout.splitlines()[-1] == "1"
+
+
+def test_metrics_of_running_jobs_are_listed(job: ScriptedJob) -> None:
+    assert firesteel("list", "--metrics").stdout == (
+        firesteel("list").stdout.replace("(RUNNING)\n", "(RUNNING)\n  Map: cache.hits 7\n")
+    )

@@ -29,6 +29,7 @@ def test_program_errors_can_be_caught_as_builtin_ones():
         TypeMismatchError("Integer", "x", path=("field 0",), index=3),
         errors.NotEnoughSlotsError(needed=8, available=2),
         errors.TaskLostError("gone"),
+        errors.MissingModuleError("firesteel.table", "not yet"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firesteel.common import Instant, Row, RowKind, Types
-from firesteel.common.java_format import java_to_string, print_to_string
-from firesteel.common.java_numbers import format_float32, format_float64
+from firesteel.common._java_format import java_to_string, print_to_string
+from firesteel.common._java_numbers import format_float32, format_float64
 from firesteel.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo
 
 PAIR = Types.ROW([Types.STRING(), Types.INT()])

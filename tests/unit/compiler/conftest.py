@@ -9,7 +9,7 @@ import pytest
 from firesteel.common.configuration import Configuration
 from firesteel.compiler.compile import compile_job
 from firesteel.graph.stream_graph import Edge, GraphBuilder
-from firesteel.plan.exchange import Auto, Distribution, KeyGroups
+from firesteel.plan.exchange import Auto, EdgeDistribution, KeyGroups
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import (
     CoMapSpec,
@@ -74,7 +74,7 @@ class Program:
         spec: OperatorSpec,
         sources: list[int],
         *,
-        by: Distribution = AUTO,
+        by: EdgeDistribution = AUTO,
         tag: str | None = None,
         **more: Any,
     ) -> int:

@@ -50,7 +50,7 @@ def draw_edge(draw, source, index):
     return Edge(source, draw(st.sampled_from(FREE)), index, draw(st.sampled_from([None, None, "side"])))
 
 
-def check_places(plan: JobPlan) -> None:
+def check_positions(plan: JobPlan) -> None:
     for stage in plan.stages:
         vertices = [plan.vertices[vertex] for vertex in stage.vertices]
         assert vertices, "no stage is empty"
@@ -92,7 +92,7 @@ def check_operators(plan: JobPlan, graph, parallelism: int) -> None:
 def test_every_plan_is_sound(new_program, data):
     p, parallelism, options = data.draw(programs(new_program))
     plan = p.plan(parallelism, options=options)
-    check_places(plan)
+    check_positions(plan)
     check_edges(plan)
     check_operators(plan, p.builder.build(), parallelism)
     tasks = [stage.tasks for stage in plan.stages]

@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 
 
 class Clock:
@@ -30,7 +30,7 @@ class Drive:
     ) -> None:
         self.clock = Clock()
         self.woken = 0
-        context = SourceContext(subtask, parallelism, self.clock, self._wake)
+        context = SourceReaderContext(subtask, parallelism, self.clock, self._wake)
         copy = pickle.loads(cloudpickle.dumps(source))
         self.reader: SourceReader = copy.create_reader(context)
         self.reader.open()
@@ -45,7 +45,7 @@ class Drive:
     def poll(self, limit: int = 1024) -> Polled:
         return self.reader.poll(limit)
 
-    def batches(self, limit: int = 1024, patience: float = 10.0) -> list[list[Any]]:
+    def batches(self, limit: int = 1024, patience: float = 300.0) -> list[list[Any]]:
         """All batches until the end; the clock jumps to the time that each poll asks for."""
         found: list[list[Any]] = []
         deadline = time.monotonic() + patience

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from firesteel.common.errors import JobExecutionError, ProgramError
-from firesteel.connectors.socket import SocketTextSource
+from firesteel.connectors.socket import Delimited, SocketTextSource
 from firesteel.contracts.source import Boundedness
 
 
@@ -28,7 +28,7 @@ class Server:
         self._listener.close()
 
     def join(self):
-        self._thread.join(10)
+        self._thread.join(300)
         assert not self._thread.is_alive()
 
 
@@ -67,12 +67,30 @@ def test_lines_are_handed_over_in_slices(drive, serve):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 5])
 def test_delimiters_and_characters_may_span_pieces(piece):
-    from firesteel.connectors.socket import _Delimited
-
-    text = _Delimited("<>")
+    text = Delimited("<>", 1000)
     data = "é<>€€<><>😀>x<".encode()
     found = [line for at in range(0, len(data), piece) for line in text.add(data[at : at + piece])]
     assert found + text.rest() == ["é", "€€", "", "😀>x<"]
+
+
+def test_a_text_without_an_end_is_kept_in_pieces_and_only_up_to_a_limit():
+    text = Delimited("\n", limit=1000)
+    for _ in range(10):
+        assert text.add(b"x" * 100) == []
+    assert max(map(len, text._pieces)) == 100, "nothing was put together that is not complete"
+    assert text.add(b"y\nz") == ["x" * 1000 + "y"]
+    with pytest.raises(ValueError, match=r"1001 bytes without the delimiter '\\n'"):
+        text.add(b"z" * 1000)
+
+
+def test_a_server_that_sends_no_delimiter_is_named_with_the_limit(drive, serve, monkeypatch):
+    monkeypatch.setattr("firesteel.connectors.socket.MAX_TEXT_BYTES", 1000)
+    driven = drive(SocketTextSource("127.0.0.1", serve([b"x" * 5000])))
+    with pytest.raises(
+        JobExecutionError, match=r"has sent \d+ bytes without the delimiter .* more than the 1000 that"
+    ):
+        driven.values()
+    driven.reader.close()
 
 
 def test_a_carriage_return_stays_with_another_delimiter(drive, serve):

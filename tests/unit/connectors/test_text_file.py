@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firesteel.common.errors import ProgramError
-from firesteel.connectors.files import formats, splits
+from firesteel.connectors.files import line_blocks, splits
 from firesteel.connectors.text_file import TextFileSource
 
 
@@ -19,7 +19,7 @@ def lines_of(drive, source, parallelism=1, limit=1024):
 def small_splits(monkeypatch):
     monkeypatch.setattr(splits, "MIN_SPLIT_BYTES", 5)
     monkeypatch.setattr(splits, "MAX_SPLIT_BYTES", 7)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 3)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 3)
 
 
 def test_lines_come_without_their_ends(drive, tmp_path):
@@ -53,7 +53,7 @@ def test_every_line_is_read_exactly_once_wherever_ranges_end(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splits, "MIN_SPLIT_BYTES", split)
         patch.setattr(splits, "MAX_SPLIT_BYTES", split)
-        patch.setattr(formats, "BLOCK_BYTES", block)
+        patch.setattr(line_blocks, "BLOCK_BYTES", block)
         assert lines_of(drive, TextFileSource(path), parallelism, limit=3) == expected
 
 
@@ -129,9 +129,9 @@ def test_a_stopped_source_leaves_out_the_rest(drive, tmp_path):
 
 
 def test_a_missing_path_is_refused_when_the_source_is_built(tmp_path):
-    with pytest.raises(ProgramError, match=r"no file or directory '.*nowhere.txt'"):
+    with pytest.raises(ProgramError, match=r"no file or directory to read from: '.*nowhere.txt'"):
         TextFileSource(tmp_path / "nowhere.txt")
-    with pytest.raises(ProgramError, match=r"no file matches the pattern '.*\*.log'"):
+    with pytest.raises(ProgramError, match=r"no file matches the pattern to read from: '.*\*.log'"):
         TextFileSource(f"{tmp_path}/*.log")
 
 

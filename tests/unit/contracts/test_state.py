@@ -4,8 +4,8 @@ import cloudpickle
 import pytest
 
 from firesteel.common import Duration, Time, Types
+from firesteel.common._serialized_type import SerializedTypeInfo
 from firesteel.common.errors import ProgramError, WrongArgumentError
-from firesteel.common.serialized_type import SerializedTypeInfo
 from firesteel.common.serializer import TypeSerializer
 from firesteel.contracts.functions import AggregateFunction, ReduceFunction
 from firesteel.contracts.state import (

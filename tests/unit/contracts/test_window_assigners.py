@@ -19,6 +19,7 @@ from firesteel.datastream.window import (
     CountWindowSerializer,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
+    EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindow,
@@ -133,6 +134,7 @@ def test_there_is_one_global_window() -> None:
         (CountTumblingWindowAssigner.of(5), CountTrigger, False),
         (CountSlidingWindowAssigner.of(5, 2), CountTrigger, False),
         (GlobalWindows.create(), NeverTrigger, False),
+        (GlobalWindows.create_with_end_of_stream_trigger(), EndOfStreamTrigger, False),
     ],
     ids=repr,
 )

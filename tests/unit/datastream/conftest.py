@@ -1,7 +1,7 @@
 import pytest
 
 from firesteel.datastream import StreamExecutionEnvironment
-from firesteel.datastream.given_options import CLIENT_VARIABLE
+from firesteel.datastream._given_options import CLIENT_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from firesteel.contracts.state import MapStateDescriptor
 from firesteel.contracts.two_phase_commit import TwoPhaseCommitSinkFunction
 from firesteel.contracts.write_ahead import CheckpointCommitter, GenericWriteAheadSink
 from firesteel.datastream import StreamExecutionEnvironment, functions
-from firesteel.datastream.split_stream import OutputSelector
-from firesteel.datastream.stream import DataStream
+from firesteel.datastream._split_stream import OutputSelector
+from firesteel.datastream._stream import DataStream
 from firesteel.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
@@ -36,10 +36,10 @@ from firesteel.datastream.window import (
 from firesteel.launch import Submission, intercept
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
-from firesteel.runtime.outbox import Outbox
-from firesteel.runtime.router import create_router
+from firesteel.runtime.router import Outbox, create_router
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.vertex import VertexSubtask
-from firesteel.testing.harness import RecordingServices
+from firesteel.testing._operator_harness import RecordingServices
 
 CALLS: list[Any] = []
 
@@ -148,12 +148,13 @@ def compiled(build: Callable[[StreamExecutionEnvironment], Any]) -> JobPlan:
 
 def take_checkpoints(plan: JobPlan) -> None:
     """Every subtask of the plan lives through a complete checkpoint and one that is given up."""
+    settings = TaskSettings.of(plan)
     for vertex in plan.vertices:
         routers = {
-            edge.id: create_router(plan, edge, 0, Outbox(), 1024, random.Random(0))
+            edge.id: create_router(plan, edge, 0, Outbox(), settings, random.Random(0))
             for edge in plan.edges_from(vertex.id)
         }
-        subtask = VertexSubtask(plan, vertex, 0, routers, RecordingServices(), checkpointing=True)
+        subtask = VertexSubtask(plan, vertex, 0, routers, RecordingServices(), settings, checkpointing=True)
         subtask.open()
         for number in (1, 2):
             subtask.trigger(CheckpointOrder(number, 0, CheckpointKind.CHECKPOINT))
@@ -354,7 +355,7 @@ def test_what_cannot_take_part_is_refused_when_the_program_is_built(name: str, m
 
 # Completeness ------------------------------------------------------------------------------------------
 
-BASES = {functions.BaseBroadcastProcessFunction}
+BASES = {functions.BaseBroadcastProcessFunction, source.SourceFunctionOfSource}
 NOT_THERE_YET = {functions.AsyncFunction}
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from firesteel.common import Configuration
+from firesteel.common._home import HOME_VARIABLE
 from firesteel.common.errors import InvalidOptionError
 from firesteel.datastream import StreamExecutionEnvironment
-from firesteel.datastream.configuration_file import CONF_DIR_VARIABLE, HOME_VARIABLE
-from firesteel.datastream.given_options import CLIENT_VARIABLE, configured_options
+from firesteel.datastream._configuration_file import CONF_DIR_VARIABLE
+from firesteel.datastream._given_options import CLIENT_VARIABLE, configured_options
 
 
 @pytest.fixture
@@ -83,7 +84,10 @@ def test_a_directory_without_a_file_is_refused(file: Path) -> None:
         ),
         ("\nparallelism:\n  default: 3\n", r"config.yaml, line 3: .*write the whole key on one line"),
         ("pipeline.name: a\npipeline.name: b\n", r"config.yaml, line 2: 'pipeline.name' is there twice"),
-        ("paralelism.default: 3\n", r"config.yaml: unknown option 'paralelism.default'; did you mean"),
+        (
+            "firesteel.chunk.record: 3\n",
+            r"config.yaml: unknown option 'firesteel.chunk.record'; did you mean",
+        ),
         (
             "parallelism.default: many\n",
             r"config.yaml: option 'parallelism.default': cannot understand 'many'",

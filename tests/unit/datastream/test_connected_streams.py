@@ -82,18 +82,18 @@ def test_key_by_after_and_before_connect_mean_the_same(left, right, node_of):
     before = node_of(left.key_by(0).connect(right.key_by(1)).process(KeyedCoProcess()))
     for node in (after, before):
         assert all(isinstance(edge.distribution, KeyGroups) for edge in node.inputs)
-        assert [selector.load()((7, 8)) for selector in node.key_selectors] == [7, 8]
+        assert [selector.load().selector((7, 8)) for selector in node.key_selectors] == [7, 8]
         assert node.name == "Keyed Co-Process"
 
 
 def test_key_by_replaces_earlier_keys(left, right, node_of):
     connected = left.key_by(1).connect(right.key_by(0)).key_by(0, 1)
-    assert [s.load()((7, 8)) for s in node_of(connected.map(CoMap())).key_selectors] == [7, 8]
+    assert [s.load().selector((7, 8)) for s in node_of(connected.map(CoMap())).key_selectors] == [7, 8]
 
 
 def test_composite_keys_are_lists(left, right, node_of):
     node = node_of(left.connect(right).key_by([0, 1], [1, 0]).map(CoMap()))
-    assert [selector.load()((7, 8)) for selector in node.key_selectors] == [(7, 8), (8, 7)]
+    assert [selector.load().selector((7, 8)) for selector in node.key_selectors] == [(7, 8), (8, 7)]
 
 
 def test_keys_of_different_types_never_meet(left, right):
@@ -104,8 +104,18 @@ def test_keys_of_different_types_never_meet(left, right):
 def test_a_keyed_stream_with_a_broadcast_one(left, right, node_of):
     node = node_of(left.key_by(0).connect(right.broadcast()).process(CoProcess()))
     assert [type(edge.distribution) for edge in node.inputs] == [KeyGroups, Broadcast]
-    first, second = node.key_selectors
-    assert (first.load()((7, 8)), second) == (7, None)
+    assert node.key_selectors == ()
+
+
+@pytest.mark.parametrize("first_keyed", [True, False])
+def test_keyed_function_with_keys_on_one_side_is_refused(left, right, first_keyed):
+    streams = (left.key_by(0), right.broadcast()) if first_keyed else (left, right.key_by(0))
+    missing = "second" if first_keyed else "first"
+    with pytest.raises(
+        TypeError,
+        match=rf"the {missing} stream have no key.*broadcast\(descriptor\).*KeyedBroadcastProcessFunction",
+    ):
+        streams[0].connect(streams[1]).process(KeyedCoProcess())
 
 
 def test_keyed_function_without_keys_is_refused(left, right):

@@ -1,4 +1,5 @@
 import json
+import re
 import threading
 
 import pytest
@@ -14,6 +15,7 @@ from firesteel.common.errors import (
 )
 from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
+from firesteel.contracts.state import ValueStateDescriptor
 from firesteel.contracts.state_backend import store_opener
 from firesteel.datastream import (
     CheckpointingMode,
@@ -26,8 +28,8 @@ from firesteel.datastream import (
     StreamExecutionEnvironment,
     TimeCharacteristic,
 )
-from firesteel.datastream.given_options import CLIENT_VARIABLE
-from firesteel.testing import DictStore, simulated_environment
+from firesteel.datastream._given_options import CLIENT_VARIABLE
+from firesteel.testing import DictStore, simulated_environment, use_simulator
 
 get_execution_environment = StreamExecutionEnvironment.get_execution_environment
 
@@ -134,14 +136,63 @@ def test_a_later_call_wins_over_an_older_spelling_of_the_option(env):
     assert env.set_buffer_timeout(5).get_buffer_timeout() == 5
 
 
-def test_unknown_options_are_refused_with_a_guess():
-    configuration = Configuration().set_string("paralelism.default", "2")
+def test_a_program_may_have_options_of_its_own(caplog):
+    env = get_execution_environment(Configuration().set_string("my.own.key", "2"))
+    env.configure(Configuration().set_string("qqq", "1"))
+    configuration = env.get_configuration()
+    assert (configuration.get_string("my.own.key", ""), configuration.get_string("qqq", "")) == ("2", "1")
+    assert not caplog.records
+
+
+def test_a_misspelt_option_is_answered_with_a_guess(caplog):
+    get_execution_environment(Configuration().set_string("paralelism.default", "2"))
+    assert "unknown option 'paralelism.default'; did you mean 'parallelism.default'?" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("firesteel.chunk", "did you mean 'firesteel.chunk.records'?"),
+        ("execution.foo", "docs/operations.md lists all of them"),
+        ("execution.checkpointing.intervall", "did you mean 'execution.checkpointing.interval'?"),
+        ("state.backend.tpye", "did you mean 'state.backend.type'?"),
+    ],
+)
+def test_unknown_options_of_our_namespaces_are_refused(key, hint):
+    with pytest.raises(InvalidOptionError, match=re.escape(f"unknown option '{key}'; {hint}")):
+        get_execution_environment(Configuration().set_string(key, "2"))
+
+
+def test_protection_that_is_not_there_is_refused_at_once():
     with pytest.raises(
-        InvalidOptionError, match=r"unknown option 'paralelism.default'; did you mean 'parallelism.default'\?"
+        InvalidOptionError, match=r"option 'security.kerberos.login.keytab': .* call kinit before"
     ):
-        get_execution_environment(configuration)
-    with pytest.raises(InvalidOptionError, match="unknown option 'qqq'"):
-        get_execution_environment().configure(Configuration().set_string("qqq", "1"))
+        get_execution_environment(Configuration().set_string("security.kerberos.login.keytab", "/keytab"))
+
+
+def test_options_without_effect_stop_no_program_and_are_told_once(env, caplog, monkeypatch):
+    monkeypatch.setattr("firesteel.datastream._not_yet._SAID", set())
+    env.configure(Configuration.from_dict({"rest.port": "8081", "taskmanager.memory.process.size": "2g"}))
+    env.get_config().set_task_cancellation_interval(7)
+    for _ in range(2):
+        env.from_collection([1]).print()
+        with use_simulator():
+            env.execute()
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert told == [
+        "option 'rest.port' has no effect",
+        "option 'task.cancellation.interval' has no effect",
+        "option 'taskmanager.memory.process.size' has no effect",
+    ]
+
+
+def test_queryable_state_is_refused(env):
+    env.configure(Configuration().set_string("queryable-state.enable", "true"))
+    env.from_collection([1]).print()
+    with pytest.raises(NotImplementedError, match=r"option 'queryable-state.enable': asking a running job"):
+        env.execute()
+    with pytest.raises(NotImplementedError, match=r"set_queryable\('counts'\): asking a running job.*sink"):
+        ValueStateDescriptor("count", Types.INT()).set_queryable("counts")
 
 
 def test_bad_values_are_refused_at_once():
@@ -313,7 +364,7 @@ def test_source_functions_run_once_or_in_parallel(env, node_of):
             pass
 
     once, parallel = node_of(env.add_source(Once())), node_of(env.add_source(Parallel(), "p", Types.INT()))
-    assert (once.name, once.parallelism, once.fixed_parallelism) == ("Custom Source", 1, True)
+    assert (once.name, once.parallelism, once.fixed_parallelism) == ("Once", 1, True)
     assert (parallel.name, parallel.parallelism, parallel.fixed_parallelism) == ("p", None, False)
     assert (once.spec.bounded, parallel.spec.bounded) == (False, True)
     assert parallel.output_type == Types.INT()
@@ -370,11 +421,14 @@ def test_executing_nothing_is_refused(env):
         env.execute()
 
 
-def test_collect_has_the_parallelism_of_what_it_collects(env):
+def test_one_subtask_collects_whatever_the_parallelism(env):
     env.set_parallelism(3)
-    submission = submitted(env, lambda env: env.from_collection([1]).execute_and_collect("job"))
+    submission = submitted(
+        env, lambda env: env.from_collection([1]).map(str).name("map").execute_and_collect("job")
+    )
     assert [(node.name, node.parallelism) for node in submission.graph] == [
         ("Collection Source", 1),
+        ("map", 3),
         ("Collect", 1),
     ]
     assert submission.job_name == "job"

@@ -19,10 +19,7 @@ from firesteel.common.serialization import BulkWriterFactory, RowDataBulkWriterF
 from firesteel.common.typeinfo import Types
 from firesteel.datastream.formats.orc import OrcBulkWriters
 from firesteel.datastream.formats.parquet import (
-    AvroParquetReaders,
-    AvroParquetWriters,
     ParquetBulkWriters,
-    ParquetColumnarRowInputFormat,
 )
 
 ROW = Types.ROW_NAMED(["text"], [Types.STRING()])
@@ -41,10 +38,10 @@ def test_programs_find_the_formats_where_pyflink_has_them() -> None:
     found = importlib.import_module("pyflink.datastream.formats.parquet")
     assert found.ParquetBulkWriters is ParquetBulkWriters
     assert importlib.import_module("pyflink.datastream.formats.orc").OrcBulkWriters is OrcBulkWriters
-    with pytest.raises(
-        ModuleNotFoundError, match=r"pyflink.datastream.formats.avro.*there is no format for Avro yet"
-    ):
-        importlib.import_module("pyflink.datastream.formats.avro")
+    for kind in ("Json", "Csv", "Avro"):
+        module = importlib.import_module(f"pyflink.datastream.formats.{kind.lower()}")
+        for name in (f"{kind}RowSerializationSchema", f"{kind}RowDeserializationSchema"):
+            assert getattr(module, name) is getattr(importlib.import_module("pyflink.common"), name)
 
 
 def write(factory: BulkWriterFactory, records: list[Any] = TEXTS) -> io.BytesIO:
@@ -140,11 +137,3 @@ def test_what_is_refused() -> None:
         ParquetBulkWriters.for_row_type(ROW, Configuration().set_string("fs.s3a.key", "x"))
     with pytest.raises(InvalidOptionError, match=r"parquet\.block\.size"):
         ParquetBulkWriters.for_row_type(ROW, Configuration().set_string("parquet.block.size", "large"))
-
-
-def test_what_is_not_there_yet() -> None:
-    with pytest.raises(NotImplementedError, match="reading Parquet files is not part of this version"):
-        ParquetColumnarRowInputFormat(ROW)
-    for kind in (AvroParquetReaders, AvroParquetWriters):
-        with pytest.raises(NotImplementedError, match="Avro is not part of this version"):
-            kind.for_generic_record("{}")

@@ -29,7 +29,7 @@ def anything(env):
 
 def selector_of(node_of, keyed):
     (edge,) = node_of(keyed.map(lambda x: x)).inputs
-    return edge.distribution.selector.load()
+    return edge.distribution.selector.load().selector
 
 
 def test_keyed_operators_are_partitioned_by_the_key_and_know_it(anything, node_of):
@@ -37,7 +37,7 @@ def test_keyed_operators_are_partitioned_by_the_key_and_know_it(anything, node_o
     (edge,) = node.inputs
     assert isinstance(edge.distribution, KeyGroups)
     assert node.key_selectors == (edge.distribution.selector,)
-    assert edge.distribution.selector.load()(5) == 1
+    assert edge.distribution.selector.load().selector(5) == 1
 
 
 def test_key_by_adds_no_node(env, anything):
@@ -142,11 +142,13 @@ def test_other_objects_are_refused_as_keys(anything, bad):
         anything.key_by(bad)
 
 
-def test_keys_that_cannot_be_hashed_are_refused(people, anything):
-    with pytest.raises(InvalidKeyError, match="cannot be compared and hashed"):
-        people.key_by("tags")
-    with pytest.raises(InvalidKeyError):
-        anything.key_by(lambda x: [x], key_type=Types.LIST(Types.INT()))
+def test_lists_and_maps_may_be_keys_but_arrays_not(people, anything):
+    assert people.key_by("tags").get_key_type() == Types.MAP(Types.STRING(), Types.STRING())
+    listed = anything.key_by(lambda x: [x], key_type=Types.LIST(Types.INT()))
+    assert listed.get_key_type() == Types.LIST(Types.INT())
+    for array in (Types.BASIC_ARRAY, Types.PRIMITIVE_ARRAY, Types.OBJECT_ARRAY):
+        with pytest.raises(InvalidKeyError, match="cannot be the type of keys"):
+            anything.key_by(lambda x: [x], key_type=array(Types.INT()))
 
 
 def test_key_selector_objects_are_shipped_as_they_are(anything, node_of):
@@ -156,6 +158,31 @@ def test_key_selector_objects_are_shipped_as_they_are(anything, node_of):
 
     assert selector_of(node_of, anything.key_by(Half())).get_key(9) == 4
     assert selector_of(node_of, anything.key_by(Half(), "*")).get_key(9) == (4, 9)
+
+
+@pytest.mark.parametrize("wrong", [int, str, tuple, "int", 3, [int]])
+def test_a_key_type_that_is_none_is_refused_like_an_output_type(anything, wrong):
+    with pytest.raises(TypeError, match=r"^map\(\) needs a TypeInformation such as Types.INT\(\), got "):
+        anything.map(lambda x: x, output_type=wrong)
+    with pytest.raises(TypeError, match=r"^key_by\(\) needs a TypeInformation such as Types.INT\(\), got "):
+        anything.key_by(lambda x: x, key_type=wrong)
+
+
+@pytest.mark.parametrize("wrong", [int, str, tuple])
+def test_a_class_of_python_as_the_second_argument_is_no_second_key(anything, wrong):
+    message = rf"key_by\(\) needs a TypeInformation such as Types.INT\(\), got <class '{wrong.__name__}'>.*lambda value"
+    with pytest.raises(TypeError, match=message):
+        anything.key_by(lambda x: x, wrong)
+    anything.key_by(wrong)  # alone it is a function of the record
+    anything.key_by(lambda x: x, len)
+
+
+def test_a_key_type_that_a_declared_field_cannot_have_is_refused_at_once(people):
+    with pytest.raises(TypeError, match=r"^key_by\(\) needs a key type for values of String, .* got Integer"):
+        people.key_by("name", key_type=Types.INT())
+    with pytest.raises(TypeError, match=r"^key_by\(\) needs a key type for values of Integer, .* got String"):
+        people.key_by("born.0", Types.STRING())
+    assert people.key_by("born.0", Types.DOUBLE()).get_key_type() == Types.DOUBLE()
 
 
 def test_key_type_may_be_second_argument_or_named(anything):

@@ -7,7 +7,7 @@ import pytest
 
 from firesteel.common import Row, RowKind
 from firesteel.common.errors import ProgramError
-from firesteel.datastream.rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
+from firesteel.datastream._rolling_aggregates import RollingExtreme, RollingExtremeBy, RollingSum
 
 
 @dataclass(frozen=True)

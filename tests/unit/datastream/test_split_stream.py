@@ -47,6 +47,17 @@ def test_a_single_name_may_come_as_text_and_the_selector_as_object(env):
     assert outputs(env._graph[named._stream._operator("test")].spec.function.load(), 5) == [("only", 5)]
 
 
+def test_a_name_may_have_a_comma_in_it(env):
+    """As in Flink, where names are taken as they are: "a,b" is not "a" and "b"."""
+    split = env.from_collection([1]).split(lambda names: names)
+    for names in (("a,b",), ("a", "b"), ("a\\", "b"), ("a\\,b",)):
+        split.select(*names)
+    function = env._graph[split._stream._operator("test")].spec.function.load()
+    found = [outputs(function, names) for names in (["a,b"], ["a"], ["a\\"], ["a\\,b"])]
+    assert [len(each) for each in found] == [1, 1, 1, 1]
+    assert len({each[0][0] for each in found}) == 4
+
+
 def test_selecting_twice_is_the_same_output(env, node_of):
     split = env.from_collection([1]).split(lambda n: "a")
     assert split.select("a")._origins == split.select("a")._origins

@@ -189,7 +189,7 @@ def test_java_functions_are_refused_with_the_remedy():
     "name", ["sum", "reduce", "window", "count_window", "interval_join", "map_with_state"]
 )
 def test_methods_of_keyed_streams_say_that_a_key_is_missing(numbers, name):
-    with pytest.raises(AttributeError, match=rf"a DataStream has no {name}\(\): .*call key_by\(\) first"):
+    with pytest.raises(AttributeError, match=rf"a DataStream has no '{name}': .*call key_by\(\) first"):
         getattr(numbers, name)
 
 

@@ -114,7 +114,7 @@ def test_a_window_operation_is_one_keyed_node_named_after_its_assigner(keyed: An
 def test_window_all_has_one_subtask(pairs: Any, node_of: Any) -> None:
     node = node_of(pairs.window_all(FIVE).reduce(add))
     assert (node.parallelism, node.fixed_parallelism) == (1, True)
-    assert node.key_selectors[0].load()(("a", 1)) == node.key_selectors[0].load()(("b", 2))
+    assert node.key_selectors[0].load().selector(("a", 1)) == node.key_selectors[0].load().selector(("b", 2))
 
 
 def test_settings_reach_the_spec(keyed: Any, spec_of: Any) -> None:

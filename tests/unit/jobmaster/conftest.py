@@ -15,6 +15,7 @@ from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, StagePlan, VertexPlan
 from firesteel.plan.messages import CancelTask, MasterMessage, TaskCancelled, TaskId, TaskMessage, TaskStarted
 from firesteel.plan.operator_specs import PrintSpec, RuntimeMode
+from firesteel_support import threads
 
 sys.path.insert(0, str(Path(__file__).parent))  # for numbered_source
 
@@ -36,7 +37,7 @@ class TaskHandle:
             self.master.deliver(self.id, message)
 
     def next_message(self) -> MasterMessage:
-        message = self.inbox.get(timeout=10)
+        message = self.inbox.get(timeout=300)
         if message is None:
             raise Killed
         return message
@@ -122,5 +123,5 @@ def no_thread_is_left_behind() -> Iterator[None]:
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
     for thread in left:
-        thread.join(2)
+        threads.join(thread, 60)
     assert [thread.name for thread in left if thread.is_alive()] == []

@@ -7,8 +7,8 @@ from typing import Any
 
 from firesteel.contracts.source import (
     Source,
-    SourceContext,
     SourceReader,
+    SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
@@ -82,7 +82,7 @@ class NumberSource(Source):
     def __init__(self, fault: str = "") -> None:
         self._fault = fault
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         raise NotImplementedError("these tests have no readers")
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:

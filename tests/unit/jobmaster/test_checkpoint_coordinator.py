@@ -7,11 +7,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
+from firesteel.common.errors import (
+    CheckpointError,
+    JobCancelledError,
+    JobTakenOverError,
+    StorageError,
+    TaskLostError,
+)
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_coordinator import FINAL_RETRY_SECONDS, CheckpointCoordinator
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings, Retention
-from firesteel.jobmaster.coordinator_messages import (
+from firesteel.jobmaster.checkpoints.coordinator import FINAL_RETRY_SECONDS, CheckpointCoordinator
+from firesteel.jobmaster.checkpoints.coordinator_messages import (
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
@@ -23,7 +28,11 @@ from firesteel.jobmaster.coordinator_messages import (
     FailJob,
     JobOver,
     SaveEnumerators,
+    TaskHasEnded,
+    TaskIsStaying,
 )
+from firesteel.jobmaster.checkpoints.settings import CheckpointSettings, Retention
+from firesteel.jobmaster.checkpoints.statistics import CheckpointStatus, SubtaskAcknowledgement
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
@@ -41,21 +50,23 @@ from firesteel.jobmaster.instructions import (
     SetTimer,
     SubsumeOlder,
 )
-from firesteel.jobmaster.start_point import StartPoint
+from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.plan.exchange import Rebalance
 from firesteel.plan.job_plan import EdgePlan, JobPlan, StagePlan, VertexPlan
 from firesteel.plan.messages import (
     CheckpointAborted,
     CheckpointCompleted,
+    MayEnd,
     SnapshotAcknowledged,
     SnapshotDeclined,
+    StayForSavepoint,
     StopSources,
     SubtaskEnded,
     TaskId,
     TriggerCheckpoint,
 )
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, Restore
+from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, TaskRestore
 
 T = TypeVar("T")
 SOURCE = (TaskId(0, 0),)
@@ -186,7 +197,7 @@ def test_all_tasks_hear_of_a_complete_checkpoint() -> None:
     driver = Driver()
     driver.after(10.0)
     driver.ack(1)
-    assert driver.publish(1)[:2] == [SendToTasks(TASKS, CheckpointCompleted(1)), SubsumeOlder()]
+    assert driver.publish(1)[:2] == [SendToTasks(TASKS, CheckpointCompleted(1)), SubsumeOlder(None, 1)]
 
 
 def test_next_one_begins_an_interval_after_the_last_began() -> None:
@@ -250,24 +261,26 @@ def test_checkpoints_are_full_unless_incremental_ones_are_wanted() -> None:
 def test_checkpoints_that_are_being_taken_keep_what_they_build_on() -> None:
     driver = Driver(incremental=True, max_concurrent=3)
     driver.after(10.0)
-    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None)]
+    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None, 1)]
     orders = [order for _ in range(3) for order in triggered(driver.after(10.0))]
     assert [(order.id, order.completed) for order in orders] == [(2, 1), (3, 1), (4, 1)]
-    assert of(SubsumeOlder, driver.complete(2)) == [SubsumeOlder(1)]
-    assert of(SubsumeOlder, driver.complete(3)) == [SubsumeOlder(1)]
-    assert of(SubsumeOlder, driver.complete(4)) == [SubsumeOlder(None)], "nothing is under way but a new one"
+    assert of(SubsumeOlder, driver.complete(2)) == [SubsumeOlder(1, 2)]
+    assert of(SubsumeOlder, driver.complete(3)) == [SubsumeOlder(1, 3)]
+    assert of(SubsumeOlder, driver.complete(4)) == [SubsumeOlder(None, 4)], (
+        "nothing is under way but a new one"
+    )
 
 
 def test_full_checkpoints_build_on_nothing() -> None:
     driver = Driver(max_concurrent=2)
     for _ in range(3):
         driver.after(10.0)
-    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None)]
+    assert of(SubsumeOlder, driver.complete(1)) == [SubsumeOlder(None, 1)]
 
 
 def test_first_checkpoint_after_a_savepoint_is_full() -> None:
     driver = Driver(running=False, incremental=True)
-    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/elsewhere"))))
+    driver.on(AttemptRunning(1, JobRestore(TaskRestore(9, "/elsewhere"))))
     assert triggered(driver.after(10.0))[0].full
     driver.complete(1)
     assert not triggered(driver.after(10.0))[0].full
@@ -275,7 +288,7 @@ def test_first_checkpoint_after_a_savepoint_is_full() -> None:
 
 def test_checkpoint_after_one_of_the_same_job_may_be_a_delta() -> None:
     driver = Driver(running=False, incremental=True)
-    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/ckpt/job"))))
+    driver.on(AttemptRunning(1, JobRestore(TaskRestore(9, "/ckpt/job"))))
     assert not triggered(driver.after(10.0))[0].full
 
 
@@ -292,7 +305,50 @@ def test_declined_checkpoint_is_aborted_and_its_files_go() -> None:
     assert driver.machine.statistics.last_failure == "Count (2/2) declined: disk full"
 
 
-def test_late_acknowledgement_of_a_given_up_checkpoint_is_discarded() -> None:
+def test_every_failed_checkpoint_is_said_with_number_reason_and_subtask() -> None:
+    driver = Driver(tolerable_failures=10)
+    driver.after(10.0)
+    driver.on(SnapshotDeclined(1, 1, 1, "disk full"))
+    driver.after(10.0)
+    driver.ack(2, (0, 0))
+    driver.after(60.0)
+    driver.after(10.0)
+    driver.complete(3)
+    driver.after(10.0)
+    driver.ack(4)
+    driver.on(CheckpointNotPublished(4, StorageError("cannot be written")))
+    driver.after(10.0)
+    driver.on(AttemptOver(TaskLostError("lost a task")))
+    said = driver.machine.drain_news()
+    assert [text.partition(" after ")[0] for text in said] == [
+        f"checkpoint {number} of job 'job' failed" for number in (1, 2, 4, 5)
+    ]
+    for text, reason in zip(
+        said,
+        (
+            "Count (2/2) declined: disk full",
+            "2 of 3 subtasks have not acknowledged it, the first is Count (1/2)",
+            "it could not be published: cannot be written",
+            "the job did not get that far: lost a task",
+        ),
+        strict=True,
+    ):
+        assert reason in text
+    assert driver.machine.drain_news() == []
+    assert [failure.id for failure in driver.machine.statistics.failures] == [1, 2, 4, 5]
+    first = driver.machine.statistics.failures[0]
+    assert first.ended is not None
+    assert first.ended >= first.began > 0
+
+
+def test_checkpoint_of_a_cancelled_job_is_nothing_to_warn_about() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.on(AttemptOver(JobCancelledError("job 'job' was cancelled")))
+    assert driver.machine.drain_news() == []
+
+
+def test_late_acknowledgement_of_an_aborted_checkpoint_is_discarded() -> None:
     driver = Driver(tolerable_failures=1)
     (order,) = triggered(driver.after(10.0))
     driver.on(SnapshotDeclined(1, 1, 1, "no"))
@@ -315,7 +371,7 @@ def test_second_acknowledgement_of_a_subtask_does_not_count_for_another() -> Non
     assert of(PublishCheckpoint, driver.ack(1, (0, 0), (0, 0), (1, 0), (1, 0))) == []
 
 
-def test_checkpoint_that_takes_too_long_is_given_up() -> None:
+def test_checkpoint_that_takes_too_long_is_aborted() -> None:
     driver = Driver(tolerable_failures=1)
     driver.after(10.0)
     driver.ack(1, (0, 0))
@@ -361,7 +417,7 @@ def test_what_is_published_after_its_time_out_is_told_to_nobody(kind: str) -> No
     out = driver.publish(1)
     assert of(SendToTasks, out) + of(SubsumeOlder, out) + answers(out) == []
     assert (driver.machine.statistics.completed, driver.machine.statistics.failed) == (0, 1)
-    assert driver.machine.has_completed == (kind == "checkpoint"), "a job may go on from a late checkpoint"
+    assert driver.machine.has_completed == (kind == "checkpoint"), "a job may resume from a late checkpoint"
 
 
 def test_later_checkpoints_do_not_build_on_one_that_was_published_too_late() -> None:
@@ -783,7 +839,221 @@ def test_statistics_tell_size_and_times_of_the_slowest_subtask() -> None:
     assert driver.machine.statistics.in_progress == 0
 
 
+def status_of(driver: Driver, checkpoint_id: int) -> CheckpointStatus:
+    (found,) = [each for each in driver.machine.statistics.history if each.id == checkpoint_id]
+    return found.status
+
+
+def test_checkpoint_is_in_the_history_from_its_trigger_on() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    (begun,) = driver.machine.statistics.history
+    assert (begun.id, begun.kind, begun.began) == (1, CheckpointKind.CHECKPOINT, 1_010_000)
+    assert (begun.status, begun.ended) == (CheckpointStatus.IN_PROGRESS, None)
+    assert (begun.subtasks, begun.acknowledgements, begun.duration_ms) == (3, (), 0)
+
+
+def test_history_tells_who_has_acknowledged_a_checkpoint_and_when() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.now += 0.5
+    facts = {"bytes_written": 7, "alignment_ms": 1.0, "pause_ms": 2.0, "duration_ms": 3.0}
+    driver.ack(1, (1, 1), **facts)
+    driver.now += 0.25
+    driver.ack(1, (1, 1), (0, 0))  # the first one was heard already
+    (begun,) = driver.machine.statistics.history
+    assert begun.acknowledgements == (
+        SubtaskAcknowledgement(1, 1, 1_010_500, 7, 1.0, 2.0, 3.0),
+        SubtaskAcknowledgement(0, 0, 1_010_750, 0, 0.0, 0.0, 0.0),
+    )
+    assert (begun.bytes_written, begun.duration_ms) == (7, 750)
+
+
+def test_declined_checkpoint_is_in_the_history_with_what_was_acknowledged() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1, (0, 0))
+    driver.now += 1.0
+    driver.on(SnapshotDeclined(1, 1, 1, "disk full"))
+    driver.after(9.0)
+    driver.complete(2)
+    failed, completed = driver.machine.statistics.history
+    assert (failed.id, failed.status) == (1, CheckpointStatus.FAILED)
+    assert failed.failure_message == "Count (2/2) declined: disk full"
+    assert (failed.ended, failed.duration_ms, failed.path) == (1_011_000, 1000, "")
+    assert [(each.vertex, each.subtask) for each in failed.acknowledgements] == [(0, 0)]
+    assert (completed.id, completed.status) == (2, CheckpointStatus.COMPLETED)
+    assert (completed.path, completed.failure_message) == ("/ckpt/job/chk-2", "")
+    assert driver.machine.statistics.completions == (completed,)
+    assert driver.machine.statistics.failures == (failed,)
+
+
+def test_superseded_checkpoint_says_why_in_the_history() -> None:
+    driver = Driver(max_concurrent=2)
+    driver.after(10.0)
+    driver.after(10.0)
+    driver.complete(2)
+    older = driver.machine.statistics.history[0]
+    assert older.status is CheckpointStatus.SUPERSEDED
+    assert older.failure_message == "checkpoint 2 was complete before it"
+    assert driver.machine.statistics.failures == ()
+
+
+def test_checkpoint_whose_storage_answers_too_late_has_failed() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.after(10.0)
+    driver.ack(1)
+    assert status_of(driver, 1) is CheckpointStatus.IN_PROGRESS
+    driver.after(60.0)
+    assert status_of(driver, 1) is CheckpointStatus.FAILED
+    driver.publish(1)
+    assert status_of(driver, 1) is CheckpointStatus.FAILED
+
+
+def test_checkpoints_of_a_failed_attempt_have_failed() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.on(AttemptOver(TaskLostError("lost a task")))
+    assert status_of(driver, 1) is CheckpointStatus.FAILED
+    assert driver.machine.statistics.last_failure == "the job did not get that far: lost a task"
+
+
+def test_nothing_is_in_progress_when_the_job_is_over() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.ack(1)  # and storage never answers
+    driver.on(JobOver(JobStatus.FAILED))
+    assert status_of(driver, 1) is CheckpointStatus.SUPERSEDED
+    assert driver.machine.statistics.in_progress == 0
+
+
+def test_history_is_bounded_and_counts_are_not() -> None:
+    driver = Driver(tolerable_failures=1, history_size=2)
+    driver.after(10.0)
+    driver.complete(1)
+    driver.after(10.0)
+    driver.on(SnapshotDeclined(2, 0, 0, "not now"))
+    for _ in range(3):
+        driver.on(SavepointRequested(1, None))
+    statistics = driver.machine.statistics
+    assert [each.id for each in statistics.history] == [4, 5]
+    assert (statistics.begun, statistics.completed, statistics.failed) == (5, 1, 1)
+    assert statistics.newest is not None
+    assert statistics.newest.id == 1
+    assert statistics.last_failure == "Source (1/1) declined: not now"
+    driver.complete(3)  # it is not remembered any more
+    statistics = driver.machine.statistics
+    assert [each.id for each in statistics.history] == [4, 5]
+    assert (statistics.completed, statistics.newest and statistics.newest.id) == (2, 3)
+
+
+def test_history_of_no_checkpoint_is_possible() -> None:
+    driver = Driver(history_size=0)
+    driver.after(10.0)
+    driver.complete(1)
+    assert driver.machine.statistics.history == ()
+    assert driver.machine.statistics.completed == 1
+
+
 def test_statistics_remember_where_the_job_went_on() -> None:
     driver = Driver(running=False)
-    driver.on(AttemptRunning(1, StartPoint(Restore(9, "/x"))))
+    driver.on(AttemptRunning(1, JobRestore(TaskRestore(9, "/x"))))
     assert driver.machine.statistics.restored == 9
+
+
+# Jobs without an interval.
+
+
+def without_interval(**settings: Any) -> Driver:
+    return Driver(root="", interval=None, **settings)
+
+
+def all_stay(driver: Driver) -> list[CoordinatorInstruction]:
+    return [i for task in TASKS for i in driver.on(TaskIsStaying(task))]
+
+
+def test_without_an_interval_nothing_begins_by_itself() -> None:
+    driver = without_interval()
+    driver.after(1_000_000.0)
+    driver.end_all()
+    assert driver.instructions == []
+    assert driver.on(JobOver(JobStatus.FINISHED)) == []
+
+
+def test_without_an_interval_savepoints_begin_when_all_tasks_stay() -> None:
+    driver = without_interval()
+    out = driver.on(SavepointRequested(1)) + driver.on(SavepointRequested(2))
+    assert of(SendToTasks, out) == [SendToTasks(TASKS, StayForSavepoint())]
+    assert triggered(driver.on(TaskIsStaying(TASKS[0]))) == []
+    orders = triggered(all_stay(driver))
+    assert [order.kind for order in orders] == [CheckpointKind.SAVEPOINT] * 2
+    assert not sent(MayEnd, driver.ack(1) + driver.on(CheckpointPublished(1, "/sp/1")))
+    assert sent(MayEnd, driver.ack(2) + driver.on(CheckpointPublished(2, "/sp/2"))) == [MayEnd()]
+    assert [answer.path for answer in answers(driver.instructions)] == ["/sp/1", "/sp/2"]
+
+
+def test_without_an_interval_the_tasks_are_asked_again_for_the_next_savepoint() -> None:
+    driver = without_interval()
+    driver.on(SavepointRequested(1))
+    all_stay(driver)
+    driver.on(SnapshotDeclined(1, 0, 0, "no"))
+    assert sent(MayEnd, driver.instructions) == [MayEnd()]
+    assert sent(StayForSavepoint, driver.on(SavepointRequested(2))) == [StayForSavepoint()]
+    assert [order.id for order in triggered(all_stay(driver))] == [2]
+
+
+def test_without_an_interval_a_stop_ends_the_job_with_its_savepoint() -> None:
+    driver = without_interval()
+    driver.on(StopWithSavepointRequested(1))
+    (order,) = triggered(all_stay(driver))
+    assert order.kind is CheckpointKind.STOP
+    out = driver.complete(1)
+    assert sent(CheckpointCompleted, out) == [CheckpointCompleted(1, final=True)]
+    assert not sent(MayEnd, out)
+
+
+def test_without_an_interval_draining_ends_the_sources_when_all_tasks_stay() -> None:
+    driver = without_interval()
+    assert not sent(StopSources, driver.on(StopWithSavepointRequested(1, drain=True)))
+    assert sent(StopSources, all_stay(driver)) == [StopSources()]
+    (order,) = triggered(driver.end_all())
+    assert order.kind is CheckpointKind.FINAL_SAVEPOINT
+
+
+def test_without_an_interval_a_failed_drain_is_for_the_restart_strategy() -> None:
+    driver = without_interval()
+    driver.on(StopWithSavepointRequested(1, drain=True))
+    all_stay(driver)
+    driver.end_all()
+    (failed,) = of(FailAttempt, driver.on(SnapshotDeclined(1, 0, 0, "no")))
+    assert not failed.rewind
+
+
+def test_without_an_interval_a_task_that_has_ended_ends_the_wait() -> None:
+    driver = without_interval()
+    driver.on(SavepointRequested(1))
+    driver.on(TaskIsStaying(TASKS[0]))
+    out = driver.on(TaskHasEnded(TASKS[2]))
+    assert "Count (2/2) has processed everything and ended" in str(answers(out)[0].error)
+    assert sent(MayEnd, out) == [MayEnd()]
+    out = driver.on(SavepointRequested(2))
+    assert "Count (2/2) has processed" in str(answers(out)[0].error)
+    assert not of(SendToTasks, out)
+
+
+def test_without_an_interval_a_task_that_does_not_answer_is_waited_for_no_longer_than_the_time_out() -> None:
+    driver = without_interval()
+    assert of(SetTimer, driver.on(SavepointRequested(1))) == [SetTimer(1, Timer.CHECKPOINT, 60.0)]
+    assert "not all tasks have answered after 60 s" in str(answers(driver.after(60.0))[0].error)
+    driver.on(SavepointRequested(2))
+    assert [order.kind for order in triggered(all_stay(driver))] == [CheckpointKind.SAVEPOINT]
+
+
+def test_without_an_interval_those_who_wait_hear_of_a_failure() -> None:
+    driver = without_interval()
+    driver.on(SavepointRequested(1))
+    assert "boom" in str(answers(driver.on(AttemptOver(RuntimeError("boom"))))[0].error)
+    driver.on(AttemptStarting())
+    driver.on(AttemptRunning(2))
+    assert sent(StayForSavepoint, driver.on(SavepointRequested(2))) == [StayForSavepoint()]
+    assert "the job is over" in str(answers(driver.on(JobOver(JobStatus.CANCELED)))[0].error)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from numbered_source import SINK_ID, SOURCE_ID, enumerated_plan
 
-from firesteel.checkpoint import restore_point
+from firesteel.checkpoint import stored_checkpoint
 from firesteel.checkpoint.blocks import StateFileWriter
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
-from firesteel.checkpoint.restore_point import load
 from firesteel.checkpoint.storage import open_storage
+from firesteel.checkpoint.stored_checkpoint import load
 from firesteel.common.errors import CheckpointError, JobTakenOverError, StorageError
-from firesteel.jobmaster.checkpoint_store import CheckpointStore
+from firesteel.jobmaster.checkpoints.deletions import Deletions
+from firesteel.jobmaster.checkpoints.store import CheckpointStore, job_restore_of
+from firesteel.jobmaster.checkpoints.takeover import Takeover, master_start
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
@@ -24,11 +27,14 @@ from firesteel.jobmaster.events import (
 )
 from firesteel.jobmaster.instructions import (
     CleanUp,
+    Deletion,
     DiscardSnapshots,
     FindRestore,
     PublishCheckpoint,
     SubsumeOlder,
 )
+from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.master_core import MasterStart
 from firesteel.plan.messages import SnapshotAcknowledged
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, OperatorHandle, Segment
 
@@ -38,13 +44,35 @@ JOB = "cd" * 16
 class Driver:
     """One driver's store of the job below a directory."""
 
-    def __init__(self, directory: Path, retained: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        retained: int = 1,
+        aside: Callable[[Callable[[Deletion], object]], Deletions] | None = None,
+    ) -> None:
         self.checkpoints = JobCheckpoints(open_storage(str(directory)), JOB, "job", retained)
         self.warnings: list[str] = []
         self.store = CheckpointStore(
-            self.checkpoints, enumerated_plan(), JOB, {SINK_ID: "my sink"}, warn=self.warnings.append
+            self.checkpoints,
+            enumerated_plan(),
+            JOB,
+            {SINK_ID: "my sink"},
+            warn=self.warnings.append,
+            aside=aside,
         )
         self.root = Path(self.checkpoints.root)
+
+    def take_over(self, given: JobRestore | None = None) -> MasterStart:
+        plan = enumerated_plan()
+        takeover = Takeover(
+            self.checkpoints,
+            plan,
+            JOB,
+            fit=lambda found: (job_restore_of(found), plan),
+            given=lambda: (given, plan),
+            open_store=lambda chosen: self.store,
+        )
+        return takeover.take_over().start
 
     def order(
         self, number: int, kind: CheckpointKind = CheckpointKind.CHECKPOINT, root: str = ""
@@ -73,7 +101,26 @@ class Driver:
     def found(self, deep: bool = False) -> int | None:
         event = self.store.perform(FindRestore(2, frozenset({0}) if deep else frozenset()))
         assert isinstance(event, RestoreFound)
-        return None if event.point is None else event.point.checkpoint_id
+        return None if event.restore is None else event.restore.checkpoint_id
+
+
+class Waiting:
+    """Deletions that wait until somebody wants them to be done."""
+
+    def __init__(self) -> None:
+        self.delete: Callable[[Deletion], object] = lambda deletion: None
+        self.waiting: list[Deletion] = []
+
+    def calling(self, delete: Callable[[Deletion], object]) -> Waiting:
+        self.delete = delete
+        return self
+
+    def add(self, deletion: Deletion) -> None:
+        self.waiting.append(deletion)
+
+    def finish(self, *, drop: bool) -> None:
+        for deletion in self.waiting:
+            self.delete(deletion)
 
 
 def acknowledged(order: CheckpointOrder, segment: Segment) -> tuple[SnapshotAcknowledged, ...]:
@@ -88,7 +135,7 @@ def acknowledged(order: CheckpointOrder, segment: Segment) -> tuple[SnapshotAckn
 @pytest.fixture
 def driver(tmp_path: Path) -> Driver:
     first = Driver(tmp_path)
-    first.store.take_up()
+    first.take_over()
     return first
 
 
@@ -97,12 +144,12 @@ def test_published_checkpoint_is_found_with_everything_in_it(driver: Driver) -> 
     event = driver.store.perform(FindRestore(2))
     assert isinstance(event, RestoreFound)
     assert event.attempt == 2
-    point = event.point
+    point = event.restore
     assert point is not None
     assert point.path == str(driver.root / "chk-1")
-    assert point.restore.root == str(driver.root)
+    assert point.tasks.root == str(driver.root)
     assert point.enumerators == {SOURCE_ID: b"splits"}
-    sink = point.restore.operators[SINK_ID]
+    sink = point.tasks.operators[SINK_ID]
     assert (sink.parallelism, sink.max_parallelism) == (1, 128)
     assert [len(handle.keyed) for handle in sink.subtasks] == [1]
 
@@ -114,26 +161,26 @@ def test_manifest_names_operators_as_people_do(driver: Driver) -> None:
 
 
 def test_new_job_has_nothing_to_start_from(tmp_path: Path) -> None:
-    beginning = Driver(tmp_path).store.take_up()
-    assert (beginning.point, beginning.next_checkpoint, beginning.first_attempt) == (None, 1, 1)
+    start = Driver(tmp_path).take_over()
+    assert (start.restore, start.next_checkpoint, start.first_attempt) == (None, 1, 1)
 
 
 def test_next_driver_goes_on_with_higher_numbers(driver: Driver, tmp_path: Path) -> None:
     driver.publish(1)
     driver.written(driver.order(2))  # given up by the crash
-    beginning = Driver(tmp_path).store.take_up()
-    assert beginning.point is not None
-    assert beginning.point.checkpoint_id == 1
-    assert beginning.next_checkpoint == 1001, "also beyond those that left no trace"
-    assert Driver(tmp_path).store.take_up().next_checkpoint == 2001
-    assert beginning.completed == (1,)
-    assert beginning.first_attempt == 1001
+    start = Driver(tmp_path).take_over()
+    assert start.restore is not None
+    assert start.restore.checkpoint_id == 1
+    assert start.next_checkpoint == 1001, "also beyond those that left no trace"
+    assert Driver(tmp_path).take_over().next_checkpoint == 2001
+    assert start.completed == (1,)
+    assert start.first_attempt == 1001
 
 
 def test_replaced_driver_can_neither_publish_nor_look_nor_delete(driver: Driver, tmp_path: Path) -> None:
     driver.publish(1)
     second = Driver(tmp_path)
-    second.store.take_up()
+    second.take_over()
     event = driver.publish(2)
     assert isinstance(event, CheckpointNotPublished)
     assert event.fenced
@@ -162,7 +209,7 @@ def test_older_checkpoints_go_when_a_newer_one_is_complete(driver: Driver) -> No
 
 def test_as_many_checkpoints_stay_as_are_retained(tmp_path: Path) -> None:
     driver = Driver(tmp_path, retained=2)
-    driver.store.take_up()
+    driver.take_over()
     for number in (1, 2, 3):
         driver.publish(number)
         driver.store.perform(SubsumeOlder())
@@ -182,7 +229,7 @@ def test_delta_on_files_that_are_gone_is_not_published(driver: Driver) -> None:
     event = driver.store.perform(PublishCheckpoint(order, acknowledged(order, gone)))
     assert isinstance(event, CheckpointNotPublished)
     assert isinstance(event.error, CheckpointError)
-    assert "it builds on chk-4/1-0-1-4" in str(event.error)
+    assert "it refers to chk-4/1-0-1-4" in str(event.error)
 
 
 def test_files_of_a_given_up_checkpoint_go(driver: Driver) -> None:
@@ -207,9 +254,9 @@ def test_savepoint_is_complete_in_its_own_directory_and_part_of_the_chain(
     event = driver.store.perform(PublishCheckpoint(order, driver.written(order)))
     assert event == CheckpointPublished(2, directory)
     assert driver.found() == 2, "sinks have committed what is in it"
-    second = Driver(tmp_path).store.take_up()
-    assert second.point is not None
-    assert second.point.path == directory
+    second = Driver(tmp_path).take_over()
+    assert second.restore is not None
+    assert second.restore.path == directory
     assert second.next_checkpoint == 1001
 
 
@@ -220,22 +267,26 @@ def test_given_up_savepoint_leaves_nothing_behind(driver: Driver, tmp_path: Path
     assert not os.path.exists(directory)
 
 
-def test_job_does_not_go_on_from_a_savepoint_that_was_published_after_it_was_given_up(
-    driver: Driver, tmp_path: Path
-) -> None:
+def test_savepoint_that_was_published_after_it_was_given_up_counts_for_good(tmp_path: Path) -> None:
+    """Found by the crash simulation: it was forgotten when the job had gone on from it."""
+    deletions = Waiting()
+    driver = Driver(tmp_path, aside=deletions.calling)
+    driver.take_over()
     driver.publish(1)
     directory = str(tmp_path / "mine" / "savepoint-x")
-    order = driver.order(2, CheckpointKind.FINAL_SAVEPOINT, directory)
+    order = driver.order(2, CheckpointKind.STOP, directory)
     acknowledgements = driver.written(order)
     driver.store.perform(PublishCheckpoint(order, acknowledgements))
+    assert driver.found() == 2
     driver.store.perform(DiscardSnapshots(order, acknowledgements))
-    assert driver.found() == 1
-    assert restore_point.load(directory).manifest.checkpoint_id == 2, "whoever wants it can have it"
+    deletions.finish(drop=False)
+    assert driver.found() == 2
+    assert stored_checkpoint.load(directory).manifest.checkpoint_id == 2
 
 
 def test_torn_manifest_makes_the_checkpoint_before_it_the_newest(tmp_path: Path) -> None:
     driver = Driver(tmp_path, retained=2)
-    driver.store.take_up()
+    driver.take_over()
     driver.publish(1)
     driver.publish(2)
     manifest = driver.root / "chk-2" / "_metadata"
@@ -246,7 +297,7 @@ def test_torn_manifest_makes_the_checkpoint_before_it_the_newest(tmp_path: Path)
 
 def test_damage_inside_a_file_shows_when_tasks_could_not_read_it(tmp_path: Path) -> None:
     driver = Driver(tmp_path, retained=2)
-    driver.store.take_up()
+    driver.take_over()
     driver.publish(1)
     driver.publish(2)
     file = driver.root / "chk-2" / "1-0-1-2"
@@ -283,12 +334,35 @@ def test_checkpoints_stay_or_go_with_the_job(driver: Driver, keep: bool) -> None
 
 def test_jobs_without_a_directory_keep_everything_in_memory() -> None:
     checkpoints = JobCheckpoints(MemoryStorage(), JOB, "job")
+    checkpoints.claim()
     store = CheckpointStore(checkpoints, enumerated_plan(), JOB)
-    assert store.take_up().root == ""
+    assert master_start(checkpoints, JOB, None).root == ""
     order = CheckpointOrder(1, 0)
     inline = acknowledged(order, Segment("", 0, 5, 1, 0, b"bytes"))
     assert isinstance(store.perform(PublishCheckpoint(order, inline)), CheckpointPublished)
     event = store.perform(FindRestore(2))
     assert isinstance(event, RestoreFound)
-    assert event.point is not None
-    assert event.point.restore.operators[SINK_ID].subtasks[0].keyed[0].inline == b"bytes"
+    assert event.restore is not None
+    assert event.restore.tasks.operators[SINK_ID].subtasks[0].keyed[0].inline == b"bytes"
+
+
+def test_savepoint_to_begin_with_that_was_away_for_a_moment_is_still_good(tmp_path: Path) -> None:
+    writer = Driver(tmp_path / "checkpoints")
+    writer.take_over()
+    volume = tmp_path / "volume"
+    order = writer.order(7, CheckpointKind.SAVEPOINT, str(volume / "savepoints" / "savepoint-1"))
+    event = writer.store.perform(PublishCheckpoint(order, writer.written(order), {SOURCE_ID: b"splits"}))
+    assert isinstance(event, CheckpointPublished)
+    point = job_restore_of(load(event.path))
+    other = Driver(tmp_path / "others")
+    other.take_over(point)
+    unusable = FindRestore(2, frozenset({7}))  # as tasks have said that could not read it
+
+    volume.rename(tmp_path / "away")
+    lost = other.store.perform(unusable)
+    assert isinstance(lost, RestoreNotFound)
+    assert isinstance(lost.error, StorageError), "which may come back"
+    (tmp_path / "away").rename(volume)
+    assert other.store.perform(unusable) == RestoreFound(2, point)
+    os.unlink(volume / "savepoints" / "savepoint-1" / "1-0-1-7")
+    assert other.store.perform(unusable) == RestoreFound(2, None), "it is damaged"

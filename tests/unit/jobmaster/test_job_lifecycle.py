@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from firesteel.common.errors import (
     CorruptStateError,
+    HeartbeatError,
     IncompatibleStateError,
     InvalidKeyError,
     JobCancelledError,
@@ -23,22 +26,26 @@ from firesteel.common.errors import (
 )
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.events import (
+    AttemptAccepted,
     AttemptEnded,
     AttemptFailed,
     CancelRequested,
+    EngineSilent,
     LifecycleEvent,
     MasterFailed,
-    Origin,
     RestoreFound,
     RestoreNotFound,
     StopRequested,
     Submitted,
     TaskConnected,
     TaskDisconnected,
+    TaskOrigin,
     TaskSaid,
+    TaskSilent,
     Timer,
     TimerElapsed,
 )
+from firesteel.jobmaster.failure_history import FailureLabel, FailureLocation
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     ChangeStatus,
@@ -50,9 +57,9 @@ from firesteel.jobmaster.instructions import (
     SetTimer,
     StartAttempt,
 )
-from firesteel.jobmaster.job_lifecycle import JobLifecycle
+from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, JobLifecycle
+from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.jobmaster.restart_policy import FixedDelay, RestartPolicy
-from firesteel.jobmaster.start_point import StartPoint
 from firesteel.plan.job_plan import JobPlan, StagePlan, VertexPlan
 from firesteel.plan.messages import (
     CancelTask,
@@ -64,7 +71,7 @@ from firesteel.plan.messages import (
     TaskStarted,
 )
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.plan.state_handles import Restore
+from firesteel.plan.state_handles import TaskRestore
 from firesteel.plan.task_failure import to_message
 
 GRACE = 2.0
@@ -88,9 +95,10 @@ class Driver:
         remote: bool = True,
         policy: RestartPolicy | None = None,
         first_attempt: int = 1,
+        **settings: Any,
     ) -> None:
         self.machine = JobLifecycle(
-            two_stages(mode), GRACE, policy, checkpointing=True, first_attempt=first_attempt
+            two_stages(mode), GRACE, policy, checkpointing=True, first_attempt=first_attempt, **settings
         )
         self.remote = remote
         self.instructions: list[Instruction] = []
@@ -106,13 +114,13 @@ class Driver:
             for task in tasks
             for i in self.on(
                 TaskConnected(
-                    Origin(self.machine.attempt, task, connection), f"host{task.index}", 42, self.remote
+                    TaskOrigin(self.machine.attempt, task, connection), f"host{task.index}", 42, self.remote
                 )
             )
         ]
 
     def say(self, task: TaskId, message: TaskMessage, connection: int = 0) -> list[Instruction]:
-        return self.on(TaskSaid(Origin(self.machine.attempt, task, connection), message))
+        return self.on(TaskSaid(TaskOrigin(self.machine.attempt, task, connection), message))
 
     def run(self) -> Driver:
         self.on(Submitted())
@@ -173,7 +181,7 @@ def test_job_finishes_when_engine_and_all_tasks_have_ended() -> None:
     driver = Driver().run()
     for task in TASKS:
         driver.say(task, TaskFinished())
-        driver.on(TaskDisconnected(Origin(1, task)))
+        driver.on(TaskDisconnected(TaskOrigin(1, task)))
     assert driver.end() == [ChangeStatus(JobStatus.FINISHED), CompleteJob(JobStatus.FINISHED, None)]
 
 
@@ -214,7 +222,7 @@ def test_first_failure_wins() -> None:
     driver = Driver().run()
     driver.say(A, to_message(JobExecutionError("first")))
     driver.say(B, to_message(JobExecutionError("second")))
-    driver.on(TaskDisconnected(Origin(1, C)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C)))
     driver.end(RuntimeError("Job aborted due to stage failure"))
     assert str(driver.completion.error) == "first"
 
@@ -224,7 +232,7 @@ def test_failure_message_beats_an_engine_error_that_came_before_it() -> None:
     driver.end(RuntimeError("Job aborted due to stage failure"))
     driver.say(B, to_message(boom()))
     for task in (A, C):
-        driver.on(TaskDisconnected(Origin(1, task)))
+        driver.on(TaskDisconnected(TaskOrigin(1, task)))
     assert isinstance(driver.completion.error, UserCodeError)
 
 
@@ -233,7 +241,7 @@ def test_engine_error_counts_when_no_task_said_anything() -> None:
     reason = JobExecutionError("the executor was lost")
     driver.end(reason)
     for task in TASKS:
-        driver.on(TaskDisconnected(Origin(1, task)))
+        driver.on(TaskDisconnected(TaskOrigin(1, task)))
     assert driver.completion == CompleteJob(JobStatus.FAILED, reason)
 
 
@@ -256,7 +264,7 @@ def test_engine_that_cannot_start_fails_the_job() -> None:
 
 def test_lost_connection_fails_a_streaming_job_with_the_engines_reason_as_note() -> None:
     driver = Driver().run()
-    driver.on(TaskDisconnected(Origin(1, C)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C)))
     for task in (A, B):
         driver.say(task, TaskCancelled())
     assert not any(isinstance(i, KillAttempt) for i in driver.instructions), "the engine notices by itself"
@@ -273,21 +281,21 @@ def test_task_lost_before_it_started_is_described_by_its_hello() -> None:
     driver = Driver()
     driver.on(Submitted())
     driver.connect(C)
-    driver.on(TaskDisconnected(Origin(1, C)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C)))
     driver.end(RuntimeError("x"))
     assert "Count (2/2) on host1, process 42" in str(driver.completion.error)
 
 
 def test_lost_task_kills_the_attempt_if_the_engine_does_not_notice() -> None:
     driver = Driver().run()
-    driver.on(TaskDisconnected(Origin(1, C)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C)))
     assert KillAttempt(1) in driver.on(TimerElapsed(1, Timer.GRACE))
 
 
 def test_batch_job_survives_a_lost_task_that_the_engine_repeats() -> None:
     driver = Driver(RuntimeMode.BATCH).run()
     driver.connect(C, connection=2)  # the repetition may come before the loss is noticed
-    driver.on(TaskDisconnected(Origin(1, C, 0)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C, 0)))
     for task, connection in ((A, 0), (B, 0), (C, 2)):
         driver.say(task, TaskFinished(), connection)
     driver.end()
@@ -296,7 +304,7 @@ def test_batch_job_survives_a_lost_task_that_the_engine_repeats() -> None:
 
 def test_batch_job_fails_with_the_loss_when_the_engine_gives_up() -> None:
     driver = Driver(RuntimeMode.BATCH).run()
-    driver.on(TaskDisconnected(Origin(1, C)))
+    driver.on(TaskDisconnected(TaskOrigin(1, C)))
     assert driver.machine.status is JobStatus.RUNNING
     driver.end(RuntimeError("task failed 4 times"))
     driver.on(TimerElapsed(1, Timer.DRAIN))
@@ -328,8 +336,137 @@ def test_job_is_over_even_if_the_engine_never_ends_the_attempt() -> None:
     driver = Driver().run()
     driver.on(CancelRequested())
     driver.on(TimerElapsed(1, Timer.GRACE))
+    assert KillAttempt(1, by_force=True) in driver.on(TimerElapsed(1, Timer.KILL))
     driver.on(TimerElapsed(1, Timer.KILL))
     assert driver.completion.status is JobStatus.CANCELED
+    assert "does not end; the job continues without it" in driver.machine.drain_news()[0]
+
+
+def test_cancel_comes_through_within_ten_seconds_whatever_does_not_answer() -> None:
+    driver = Driver().run()
+    driver.on(CancelRequested())
+    driver.on(TimerElapsed(1, Timer.GRACE))
+    driver.on(TimerElapsed(1, Timer.KILL))
+    driver.on(TimerElapsed(1, Timer.KILL))
+    waits = [i.seconds for i in driver.instructions if isinstance(i, SetTimer)]
+    assert driver.completion.status is JobStatus.CANCELED
+    assert sum(waits) < 10.0
+
+
+def test_cancel_of_a_job_whose_failed_attempt_does_not_end_hurries() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    driver.say(B, to_message(boom()))
+    driver.on(TimerElapsed(1, Timer.GRACE))
+    (patience,) = [i for i in driver.on(CancelRequested()) if isinstance(i, SetTimer)]
+    assert patience == SetTimer(1, Timer.KILL, CANCEL_KILL_SECONDS)
+    driver.on(TimerElapsed(1, Timer.KILL))
+    driver.on(TimerElapsed(1, Timer.KILL))
+    assert driver.completion.status is JobStatus.CANCELED
+
+
+# Signs of life.
+
+
+def test_silent_task_fails_the_attempt_like_a_lost_one() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    told = driver.on(TaskSilent(TaskOrigin(1, B), 51.2, 50.0))
+    assert SendToTasks((A, C), CancelTask()) in told, "the silent one is not waited for"
+    (news,) = driver.machine.drain_news()
+    assert "Count (1/2) on h, process 1" in news
+    assert "no sign of life for 51.2 s" in news
+    for task in (A, C):
+        driver.say(task, TaskCancelled())
+    assert KillAttempt(1) in driver.instructions, "the engine does not know that it is lost"
+    restart = driver.end(RuntimeError("killed"))
+    (announcement,) = [i for i in restart if isinstance(i, AnnounceRestart)]
+    assert isinstance(announcement.error, HeartbeatError)
+    (failure,) = driver.machine.failures
+    assert (failure.label, failure.location) == (
+        FailureLabel.LOST_MACHINE,
+        FailureLocation("Count", 0, "h", 1),
+    )
+
+
+def test_silence_of_an_earlier_connection_or_attempt_means_nothing() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    assert driver.on(TaskSilent(TaskOrigin(1, B, connection=7), 51.0, 50.0)) == []
+    assert driver.on(TaskSilent(TaskOrigin(9, B), 51.0, 50.0)) == []
+    assert driver.on(EngineSilent(9, 51.0, 50.0)) == []
+    assert driver.machine.status is JobStatus.RUNNING
+
+
+def test_silent_task_fails_a_batch_job_too_because_spark_does_not_repeat_what_does_not_end() -> None:
+    driver = Driver(RuntimeMode.BATCH).run()
+    driver.on(TaskSilent(TaskOrigin(1, C), 51.0, 50.0))
+    assert driver.machine.status is JobStatus.FAILING
+
+
+def test_silent_engine_is_ended_by_force() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    driver.on(EngineSilent(1, 60.0, 50.0))
+    assert KillAttempt(1, by_force=True) in driver.on(TimerElapsed(1, Timer.GRACE))
+    restart = driver.end(RuntimeError("the process is gone"))
+    driver.on(TimerElapsed(1, Timer.DRAIN))
+    announced = [i for i in driver.instructions if isinstance(i, AnnounceRestart)]
+    assert restart or announced
+    assert isinstance(announced[0].error, HeartbeatError)
+    assert driver.machine.failures[0].label is FailureLabel.LOST_MACHINE
+
+
+def test_tasks_that_never_report_fail_the_attempt() -> None:
+    driver = Driver(deployment_seconds=300.0)
+    driver.on(Submitted())
+    assert SetTimer(1, Timer.DEPLOYMENT, 300.0) in driver.on(AttemptAccepted(1))
+    driver.connect(A, C)
+    driver.on(TimerElapsed(1, Timer.DEPLOYMENT))
+    driver.end(RuntimeError("killed"))
+    driver.on(TimerElapsed(1, Timer.DRAIN))
+    assert "1 of 3 tasks have not reported" in str(driver.completion.error)
+    assert "Count (1/2)" in str(driver.completion.error)
+
+
+def test_tasks_that_have_reported_in_time_are_left_alone() -> None:
+    driver = Driver(deployment_seconds=300.0)
+    driver.on(Submitted())
+    driver.on(AttemptAccepted(1))
+    driver.connect(*TASKS)
+    assert driver.on(TimerElapsed(1, Timer.DEPLOYMENT)) == []
+
+
+# What is remembered.
+
+
+def test_failures_are_remembered_with_attempt_place_and_label() -> None:
+    driver = Driver(policy=FixedDelay(30, 0.0), remembered_failures=2).run()
+    for attempt in (1, 2, 3):
+        driver.fail(UserCodeError(f"ValueError: {attempt}", operator="Map", subtask=1, parallelism=2))
+        driver.on(TimerElapsed(attempt, Timer.RESTART))
+        driver.on(RestoreFound(attempt + 1, None))
+        driver.all_start()
+    newest, older = driver.machine.failures
+    assert (newest.attempt, older.attempt) == (3, 2), "the size is bounded"
+    assert newest.label is FailureLabel.USER_ERROR
+    assert newest.error == "UserCodeError"
+    assert newest.message.startswith("ValueError: 3")
+    assert newest.location == FailureLocation("Map", 1, "h", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "label"),
+    [
+        (StorageError("no space"), FailureLabel.STORAGE),
+        (CorruptStateError("cut off"), FailureLabel.STATE),
+        (NotEnoughSlotsError(needed=4, available=2), FailureLabel.SLOTS),
+        (TaskLostError("gone"), FailureLabel.LOST_MACHINE),
+        (RuntimeError("Spark"), FailureLabel.ENGINE),
+    ],
+    ids=lambda value: value.name if isinstance(value, FailureLabel) else type(value).__name__,
+)
+def test_errors_of_the_engine_have_labels(error: BaseException, label: FailureLabel) -> None:
+    driver = Driver().run()
+    driver.end(error)
+    driver.on(TimerElapsed(1, Timer.DRAIN))
+    assert [failure.label for failure in driver.machine.failures] == [label]
 
 
 def test_cancel_before_any_task_is_there_kills_at_once() -> None:
@@ -381,12 +518,12 @@ def test_trouble_in_the_master_fails_the_job() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        TaskSaid(Origin(7, A), to_message(boom())),
-        TaskDisconnected(Origin(7, A)),
-        TaskConnected(Origin(7, A)),
+        TaskSaid(TaskOrigin(7, A), to_message(boom())),
+        TaskDisconnected(TaskOrigin(7, A)),
+        TaskConnected(TaskOrigin(7, A)),
         AttemptEnded(7, RuntimeError("old")),
         TimerElapsed(7, Timer.GRACE),
-        TaskSaid(Origin(1, TaskId(9, 9)), TaskFinished()),
+        TaskSaid(TaskOrigin(1, TaskId(9, 9)), TaskFinished()),
     ],
 )
 def test_events_of_other_attempts_are_ignored(event: LifecycleEvent) -> None:
@@ -406,10 +543,10 @@ def test_failed_attempt_is_followed_by_another_after_the_delay() -> None:
     assert [type(i) for i in out] == [AnnounceRestart, ChangeStatus, SetTimer]
     assert out[1:] == [ChangeStatus(JobStatus.RESTARTING), SetTimer(1, Timer.RESTART, 5.0)]
     assert driver.on(TimerElapsed(1, Timer.RESTART)) == [FindRestore(2)]
-    point = StartPoint(Restore(7, "/root"))
+    point = JobRestore(TaskRestore(7, "/root"))
     assert driver.on(RestoreFound(2, point)) == [
         ChangeStatus(JobStatus.CREATED),
-        StartAttempt(2, checkpointing=True, point=point),
+        StartAttempt(2, checkpointing=True, restore=point),
     ]
     driver.all_start()
     assert driver.machine.status is JobStatus.RUNNING
@@ -419,7 +556,7 @@ def test_failed_attempt_is_followed_by_another_after_the_delay() -> None:
     assert driver.completion == CompleteJob(JobStatus.FINISHED, None)
 
 
-def restart(driver: Driver, point: StartPoint | None = None) -> list[Instruction]:
+def restart(driver: Driver, point: JobRestore | None = None) -> list[Instruction]:
     attempt = driver.machine.attempt
     driver.on(TimerElapsed(attempt, Timer.RESTART))
     out = driver.on(RestoreFound(attempt + 1, point))
@@ -463,6 +600,20 @@ def test_trouble_in_the_master_ends_the_job_at_once() -> None:
         driver.say(task, TaskCancelled())
     driver.end()
     assert driver.completion.status is JobStatus.FAILED
+
+
+def test_trouble_in_the_master_is_the_reason_although_an_attempt_failed_just_before() -> None:
+    """A driver that was stopped and replaced finds its tasks gone before it hears of its successor."""
+    driver = restarting()
+    driver.on(TaskDisconnected(TaskOrigin(1, A)))
+    reason = JobTakenOverError("another driver leads")
+    driver.on(MasterFailed(reason))
+    driver.on(MasterFailed(OSError("and whatever follows")))
+    for task in TASKS:
+        driver.say(task, TaskCancelled())
+    driver.end(RuntimeError("the engine gave up"))
+    assert driver.completion == CompleteJob(JobStatus.FAILED, reason)
+    assert [failure.error for failure in driver.machine.failures] == ["JobTakenOverError", "TaskLostError"]
 
 
 def test_engine_that_is_not_ready_ends_a_job_that_has_never_run() -> None:
@@ -516,7 +667,7 @@ def test_storage_that_cannot_be_read_is_one_more_failure() -> None:
 def test_checkpoint_that_tasks_cannot_read_is_not_used_again() -> None:
     driver = restarting()
     driver.fail()
-    restart(driver, StartPoint(Restore(7, "/root")))
+    restart(driver, JobRestore(TaskRestore(7, "/root")))
     driver.fail(CorruptStateError("checksum"))
     assert driver.on(TimerElapsed(2, Timer.RESTART)) == [FindRestore(3, frozenset({7}))]
 
@@ -572,6 +723,7 @@ def test_engine_that_ends_a_killed_attempt_too_late_changes_nothing() -> None:
     driver.say(B, to_message(boom()))
     driver.on(TimerElapsed(1, Timer.GRACE))
     driver.on(TimerElapsed(1, Timer.KILL))
+    driver.on(TimerElapsed(1, Timer.KILL))
     assert driver.machine.status is JobStatus.RESTARTING
     assert driver.end(RuntimeError("late")) == []
     restart(driver)
@@ -581,14 +733,14 @@ def test_engine_that_ends_a_killed_attempt_too_late_changes_nothing() -> None:
 
 def test_tasks_of_an_earlier_attempt_are_not_current() -> None:
     driver = restarting()
-    old = Origin(1, A)
+    old = TaskOrigin(1, A)
     assert driver.machine.is_current(old)
     driver.fail()
     assert not driver.machine.is_current(old)
     restart(driver)
     assert not driver.machine.is_current(old)
-    assert driver.machine.is_current(Origin(2, A))
-    assert not driver.machine.is_current(Origin(2, A, connection=9))
+    assert driver.machine.is_current(TaskOrigin(2, A))
+    assert not driver.machine.is_current(TaskOrigin(2, A, connection=9))
 
 
 def test_attempts_are_numbered_on_from_driver_to_driver() -> None:
@@ -623,7 +775,7 @@ class AnyOrder(RuleBasedStateMachine):
                 assert (instruction.error is None) == (instruction.status is JobStatus.FINISHED)
 
     origins = st.builds(
-        Origin, st.sampled_from([1, 1, 2, 3]), st.sampled_from(TASKS), st.sampled_from([0, 0, 1])
+        TaskOrigin, st.sampled_from([1, 1, 2, 3]), st.sampled_from(TASKS), st.sampled_from([0, 0, 1])
     )
     messages = st.sampled_from(
         [TaskStarted("h", 1), TaskFinished(), TaskCancelled(), to_message(JobExecutionError("x"))]
@@ -635,15 +787,15 @@ class AnyOrder(RuleBasedStateMachine):
         self.submitted = True
 
     @rule(origin=origins, remote=st.booleans())
-    def connect(self, origin: Origin, remote: bool) -> None:
+    def connect(self, origin: TaskOrigin, remote: bool) -> None:
         self.send(TaskConnected(origin, "h", 1, remote))
 
     @rule(origin=origins, message=messages)
-    def say(self, origin: Origin, message: TaskMessage) -> None:
+    def say(self, origin: TaskOrigin, message: TaskMessage) -> None:
         self.send(TaskSaid(origin, message))
 
     @rule(origin=origins)
-    def disconnect(self, origin: Origin) -> None:
+    def disconnect(self, origin: TaskOrigin) -> None:
         self.send(TaskDisconnected(origin))
 
     attempts = st.sampled_from([1, 2, 3])
@@ -655,6 +807,12 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(attempt=attempts, rewind=st.booleans())
     def fail_attempt(self, attempt: int, rewind: bool) -> None:
         self.send(AttemptFailed(attempt, JobExecutionError("checkpoints"), rewind))
+
+    @rule(attempt=attempts, task=st.sampled_from(TASKS), engine=st.booleans())
+    def fall_silent(self, attempt: int, task: TaskId, engine: bool) -> None:
+        self.send(
+            EngineSilent(attempt, 9.0, 5.0) if engine else TaskSilent(TaskOrigin(attempt, task), 9.0, 5.0)
+        )
 
     @rule(attempt=st.sampled_from([2, 3, 4]), found=st.booleans())
     def find(self, attempt: int, found: bool) -> None:
@@ -696,3 +854,66 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestAnyOrder: Callable[..., object] = AnyOrder.TestCase
+
+
+# States of tasks.
+
+
+def changes(driver: Driver) -> list[tuple[str, str, str]]:
+    return [(c.name, c.before.name, c.after.name) for c in driver.machine.drain_task_changes()]
+
+
+def states(driver: Driver) -> list[str]:
+    return [status.state.name for status in driver.machine.task_statuses()]
+
+
+def test_a_task_goes_through_the_states_that_flink_has() -> None:
+    driver = Driver()
+    assert states(driver) == []
+    driver.on(Submitted())
+    assert states(driver) == ["SCHEDULED"] * 3
+    driver.on(AttemptAccepted(1))
+    assert states(driver) == ["DEPLOYING"] * 3
+    driver.connect(A)
+    driver.say(A, TaskStarted("host0", 42))
+    driver.say(A, TaskFinished())
+    assert states(driver) == ["FINISHED", "DEPLOYING", "DEPLOYING"]
+    assert [change for change in changes(driver) if "words" in change[0]] == [
+        ("Source: words (1/1)", before, after)
+        for before, after in pairwise(
+            ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED"]
+        )
+    ]
+    assert driver.machine.task_statuses()[0].where == "on host0, process 42"
+
+
+def test_tasks_of_a_failed_attempt_are_failed_or_cancelled() -> None:
+    driver = Driver(policy=FixedDelay(1, 1.0))
+    driver.on(Submitted())
+    driver.connect(A, B, C)
+    for task in TASKS:
+        driver.say(task, TaskStarted("host", 1))
+    driver.say(B, to_message(RuntimeError("boom")))
+    assert states(driver) == ["CANCELING", "FAILED", "CANCELING"]
+    driver.say(A, TaskCancelled())
+    driver.machine.drain_task_changes()
+    driver.on(AttemptEnded(1, RuntimeError("killed")))
+    driver.on(TimerElapsed(1, Timer.DRAIN))
+    assert changes(driver) == [("Count (2/2)", "CANCELING", "CANCELED")], "it never said how it ended"
+    assert states(driver) == [], "between two attempts there are no tasks"
+
+
+def test_a_lost_task_has_failed() -> None:
+    driver = Driver()
+    driver.on(Submitted())
+    driver.connect(A, B, C)
+    driver.on(TaskDisconnected(TaskOrigin(1, A)))
+    assert states(driver) == ["FAILED", "CANCELING", "CANCELING"]
+
+
+def test_in_batch_a_task_is_scheduled_until_its_stage_begins() -> None:
+    driver = Driver(RuntimeMode.BATCH)
+    driver.on(Submitted())
+    driver.on(AttemptAccepted(1))
+    driver.connect(A)
+    assert states(driver) == ["INITIALIZING", "SCHEDULED", "SCHEDULED"]

@@ -38,9 +38,10 @@ from firesteel.plan.messages import (
     TextOutput,
 )
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.plan.results import Results
 from firesteel.plan.task_failure import to_message
 
-TIMEOUT = 10.0
+TIMEOUT = 300.0  # for what will never happen: machines may be slow
 Plans = Callable[..., JobPlan]
 Executors = Callable[..., Any]
 
@@ -147,7 +148,7 @@ def test_counters_and_accumulators_are_added_up(make_plan: Plans, thread_executo
     def body(task: Any) -> None:
         for so_far in (1, 10):
             counts = OperatorStatistics(f"id{task.id.stage}", task.id.index, so_far, 2 * so_far)
-            task.say(TaskReport((counts,), {"seen": IntCounter(so_far)}, {}))
+            task.say(TaskReport((counts,), {"seen": IntCounter(so_far)}))
         finish(task)
 
     client, _ = start(make_plan(1, 2), thread_executor(body))
@@ -167,7 +168,7 @@ def test_accumulators_of_different_kinds_under_one_name_are_refused(
 ) -> None:
     def body(task: Any) -> None:
         kind = IntCounter if task.id.index else LongCounter
-        task.say(TaskReport((), {"n": kind(1)}, {}), TaskFinished())
+        task.say(TaskReport((), {"n": kind(1)}), TaskFinished())
 
     client, _ = start(make_plan(2), thread_executor(body))
     with pytest.raises(JobExecutionError, match="accumulator 'n' is a LongCounter in one task"):
@@ -286,17 +287,33 @@ def test_giving_up_on_a_result_leaves_it_to_others(make_plan: Plans, thread_exec
     client.wait()
 
 
-def test_savepoint_of_a_job_without_checkpoints_is_refused(
+def test_savepoint_of_a_job_that_takes_no_part_is_refused(
     make_plan: Plans, thread_executor: Executors
 ) -> None:
     client, statuses = start(make_plan(1), thread_executor(lambda task: task.run_until_cancelled()))
     assert statuses.running.wait(TIMEOUT)
     for wish in (client.trigger_savepoint(), client.stop_with_savepoint(False)):
-        with pytest.raises(CheckpointError, match="it takes no checkpoints"):
+        with pytest.raises(CheckpointError, match="its tasks take no part in checkpoints"):
             wish.result(TIMEOUT)
     client.cancel().result(TIMEOUT)
     with pytest.raises(CheckpointError, match="the job is over: CANCELED"):
         client.trigger_savepoint().result(TIMEOUT)
+
+
+def test_states_of_tasks_are_logged_and_reported(
+    make_plan: Plans, thread_executor: Executors, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="firesteel.jobmaster"):
+        client, _ = start(make_plan(1, 1), thread_executor(finish))
+        client.wait()
+    for name in ("v0 (1/1)", "v1 (1/1)"):
+        said = [record.getMessage() for record in caplog.records if record.getMessage().startswith(name)]
+        assert said[0] == f"{name}, attempt 1, switched from CREATED to SCHEDULED"
+        assert said[-1] == f"{name}, attempt 1, switched from RUNNING to FINISHED on localhost, process 1"
+    assert [(task.name, task.state.name) for task in client.task_statuses()] == [
+        ("v0 (1/1)", "FINISHED"),
+        ("v1 (1/1)", "FINISHED"),
+    ]
 
 
 def test_fault_in_a_listener_does_not_harm_the_job(
@@ -315,10 +332,15 @@ def test_fault_in_a_listener_does_not_harm_the_job(
 # Collected records.
 
 
+def results(*values: int) -> Results:
+    return Results(len(values), pickle.dumps(list(values)))
+
+
 def test_collected_records_stream_back(make_plan: Plans, thread_executor: Executors) -> None:
     def body(task: Any) -> None:
+        way = task.master.open_collection("c", 0, 0, 0)
         for number in range(200):  # far more than the buffer holds: the task waits for the consumer
-            task.master.collected("c", pickle.dumps([number, -number]))
+            way.send(results(number, -number))
         finish(task)
 
     client, _ = start(make_plan(1), thread_executor(body))
@@ -329,26 +351,27 @@ def test_collected_records_stream_back(make_plan: Plans, thread_executor: Execut
 
 def test_consumer_gets_the_jobs_error_after_the_records(make_plan: Plans, thread_executor: Executors) -> None:
     def body(task: Any) -> None:
-        task.master.collected("c", pickle.dumps([1]))
+        task.master.open_collection("c", 0, 0, 0).send(results(1))
         task.say(to_message(JobExecutionError("no more")))
 
     client, _ = start(make_plan(1), thread_executor(body))
-    results = client.collect_results("c")
-    assert next(results) == 1
+    found = client.collect_results("c")
+    assert next(found) == 1
     with pytest.raises(JobExecutionError, match="no more"):
-        next(results)
+        next(found)
 
 
 def test_closed_consumer_does_not_hold_up_the_job(make_plan: Plans, thread_executor: Executors) -> None:
     def body(task: Any) -> None:
+        way = task.master.open_collection("c", 0, 0, 0)
         for number in range(200):
-            task.master.collected("c", pickle.dumps([number]))
+            way.send(results(number))
         finish(task)
 
     client, _ = start(make_plan(1), thread_executor(body))
-    results: Any = client.collect_results("c")
-    assert next(results) == 0
-    results.close()
+    found: Any = client.collect_results("c")
+    assert next(found) == 0
+    found.close()
     client.wait()
 
 
@@ -356,9 +379,11 @@ def test_closed_consumer_does_not_hold_up_the_job(make_plan: Plans, thread_execu
 
 REMOTE_TASK = """
 import pickle, signal, sys, threading
-from firesteel.plan.control_protocol import CollectHello, TaskHello, connect, open_collector
+from firesteel.control.collect_protocol import open_collector
+from firesteel.control.protocol import CollectHello, TaskHello, connect
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.messages import *
+from firesteel.plan.results import Results
 
 host, port, secret, job_id, index, kind = sys.argv[1:]
 endpoint = ControlEndpoint(host, int(port), bytes.fromhex(secret))
@@ -367,14 +392,14 @@ hello = TaskHello(job_id, 1, TaskId(0, int(index)))
 control = connect(endpoint, hello, lambda message: cancelled.set(), lambda: sys.exit(3))
 control.send(TaskStarted(hello.host, hello.pid))
 if kind == "work":
-    collect = open_collector(endpoint, CollectHello(job_id, 1, "c"))
-    collect(pickle.dumps([int(index)]))
+    collect = open_collector(endpoint, CollectHello(job_id, 1, "c", int(index)))
+    collect.send(Results(1, pickle.dumps([int(index)])))
     collect.close()
     control.send(TextOutput(f"hello from {index}\\n"))
-    control.send(TaskReport((), {}, {}))
+    control.send(TaskReport((), {}))
     control.send(TaskFinished())
 elif kind == "wait" or index != "0":
-    cancelled.wait(20)
+    cancelled.wait(300)
     control.send(TaskCancelled())
 else:
     signal.raise_signal(signal.SIGKILL)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -19,9 +21,17 @@ from firesteel.common.errors import CheckpointError, JobExecutionError
 from firesteel.common.job_client import JobClient
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.job_endpoint import JobEndpoint
-from firesteel.jobmaster.job_registry import entries, register, registry_directory, unregister
-from firesteel.jobmaster.running_job import DriverGoneError, NotAnsweringError, RunningJob, running_jobs
+from firesteel.jobmaster.remote.endpoint import JobEndpoint
+from firesteel.jobmaster.remote.history import KEPT_JOBS, LOST, ended_jobs, history_file, remember
+from firesteel.jobmaster.remote.registered_jobs import RegisteredJobs
+from firesteel.jobmaster.remote.registry import entries, register, registry_directory, unregister
+from firesteel.jobmaster.remote.running_job import (
+    DriverGoneError,
+    NotAnsweringError,
+    RunningJob,
+    running_jobs,
+)
+from firesteel_support import threads
 
 
 class ScriptedJob(JobClient):
@@ -35,6 +45,12 @@ class ScriptedJob(JobClient):
 
     def get_job_id(self) -> JobID:
         return self.job_id
+
+    def get_job_name(self) -> str:
+        return "scripted"
+
+    def why_ended(self, status: JobStatus) -> str:
+        return "for no reason\nat all"
 
     def get_job_status(self) -> CompletableFuture:
         return CompletableFuture.completed(self.status)
@@ -150,12 +166,12 @@ def test_who_waits_for_an_answer_gets_it_when_the_job_ends_meanwhile() -> None:
     answers: list[str] = []
     waiting = threading.Thread(target=lambda: answers.append(RunningJob(endpoint.entry).stop(False, None)))
     waiting.start()
-    asked.wait(10)
+    asked.wait(300)
     endpoint.withdraw()
     assert running_jobs() == []
     job.answer.complete("/savepoints/last")
     endpoint.close()
-    waiting.join(10)
+    waiting.join(300)
     assert answers == ["/savepoints/last"]
 
 
@@ -165,11 +181,11 @@ def test_a_driver_that_ends_without_an_answer_is_an_error() -> None:
     asked = threading.Event()
     job.asked = _Noticed(asked)
     endpoint = JobEndpoint(job, "scripted")
-    closing = threading.Thread(target=lambda: asked.wait(10) and endpoint.close(linger_seconds=0))
+    closing = threading.Thread(target=lambda: asked.wait(300) and endpoint.close(linger_seconds=0))
     closing.start()
     with pytest.raises(NotAnsweringError, match="ended before it had answered"):
         RunningJob(endpoint.entry).savepoint(None)
-    closing.join(10)
+    closing.join(300)
     job.answer.complete("")
 
 
@@ -190,6 +206,10 @@ def test_files_of_dead_drivers_are_removed(start: Start) -> None:
     register(replace(alive, job_id="0" * 32, pid=dead.pid))
     assert entries() == [alive]
     assert [path.stem for path in registry_directory().glob("*.json")] == [alive.job_id]
+    entries()
+    (lost,) = ended_jobs()
+    assert (lost.job_id, lost.status, lost.started) == ("0" * 32, LOST, alive.started)
+    assert lost.reason == f"its process, {dead.pid}, has ended without a word"
 
 
 def test_a_process_that_has_the_pid_of_a_dead_driver_is_no_job() -> None:
@@ -218,3 +238,92 @@ def test_a_damaged_file_is_ignored(content: str) -> None:
     registry_directory().mkdir()
     (registry_directory() / "x.json").write_text(content)
     assert entries() == []
+
+
+class Over:
+    """What an observer is told of a job."""
+
+    def __init__(self, job: ScriptedJob) -> None:
+        self.job_id = job.job_id
+
+
+def test_a_thousand_jobs_of_a_program_leave_no_socket_and_no_thread() -> None:
+    def open_things() -> tuple[int, int]:
+        return len(os.listdir("/dev/fd")), threading.active_count()
+
+    registered = RegisteredJobs()
+    before = open_things()
+    for _ in range(1000):
+        job = ScriptedJob()
+        registered.job_submitted(job)  # type: ignore[arg-type]
+        registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
+    for thread in threading.enumerate():
+        if thread.name.startswith("firesteel-job"):
+            threads.join(thread, 300)
+    assert open_things() == before
+    registered.close()
+    assert list(registry_directory().iterdir()) == []
+    remembered = ended_jobs()
+    assert len(remembered) == KEPT_JOBS
+    assert {(job.name, job.status, job.reason) for job in remembered} == {
+        ("scripted", "FINISHED", "for no reason")
+    }
+    assert remembered[-1].job_id == str(job.job_id)
+    assert len(history_file().read_bytes().splitlines()) < 2 * KEPT_JOBS
+    assert history_file().stat().st_mode & 0o777 == 0o600
+
+
+def test_old_jobs_and_damaged_lines_are_not_remembered(start: Start) -> None:
+    entry = start(ScriptedJob()).entry
+    remember(entry, "FINISHED")
+    (line,) = history_file().read_bytes().splitlines()
+    old = json.loads(line) | {"ended": 5, "name": "old"}
+    history_file().write_bytes(
+        json.dumps(old).encode() + b'\n{"job_id": 1}\n[]\nhalf a li' + b"\n" + line + b"\n"
+    )
+    (job,) = ended_jobs()
+    assert (job.name, job.status, job.reason, job.job_id) == ("scripted", "FINISHED", "", entry.job_id)
+    for _ in range(2 * KEPT_JOBS):
+        remember(entry, "FAILED", "why " * 1000)
+    assert b"half" not in history_file().read_bytes()
+    assert len(ended_jobs()[-1].reason) == 300
+
+
+def test_somebody_who_holds_the_history_does_not_hold_up_the_end_of_a_job(start: Start) -> None:
+    entry = start(ScriptedJob()).entry
+    remember(entry, "FINISHED")
+    with history_file().open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        remember(entry, "FAILED", "nevertheless")
+    assert [job.status for job in ended_jobs()] == ["FINISHED", "FAILED"]
+
+
+def test_an_end_that_somebody_asked_for_says_so() -> None:
+    job = ScriptedJob()
+    registered = RegisteredJobs()
+    registered.job_submitted(job)  # type: ignore[arg-type]
+    (entry,) = entries()
+    RunningJob(entry).stop(False, None)
+    registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
+    registered.close()
+    assert [(each.status, each.reason) for each in ended_jobs()] == [("FINISHED", "stopped with a savepoint")]
+
+
+def test_a_request_that_is_under_way_when_its_job_ends_is_answered() -> None:
+    job = ScriptedJob()
+    job.answer = CompletableFuture()
+    asked = threading.Event()
+    job.asked = _Noticed(asked)
+    registered = RegisteredJobs()
+    registered.job_submitted(job)  # type: ignore[arg-type]
+    (entry,) = entries()
+    answers: list[str] = []
+    waiting = threading.Thread(target=lambda: answers.append(RunningJob(entry).stop(False, None)))
+    waiting.start()
+    asked.wait(300)
+    registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
+    assert entries() == []
+    job.answer.complete("/savepoints/last")
+    waiting.join(300)
+    assert answers == ["/savepoints/last"]
+    registered.close()

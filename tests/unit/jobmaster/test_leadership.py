@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ import pytest
 from firesteel.checkpoint.storage import MemoryStorage, open_storage
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import (
+    FileMissingError,
     InvalidOptionError,
     JobCancelledError,
     JobExecutionError,
@@ -23,21 +25,22 @@ from firesteel.common.errors import (
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.campaign import StandbyEnd
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
-from firesteel.jobmaster.high_availability import HighAvailability, read_high_availability
-from firesteel.jobmaster.leadership import (
+from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
+from firesteel.jobmaster.leaders.campaign import StandbyEnd
+from firesteel.jobmaster.leaders.election import (
     Candidate,
-    Claim,
+    Doubt,
     Follow,
+    Lead,
     LeaseEnd,
     LeaseView,
     Leave,
     Outcome,
     still_leads,
 )
-from firesteel.jobmaster.lease import Holder, Lease
-from firesteel.jobmaster.standby import Leadership, await_leadership
+from firesteel.jobmaster.leaders.leadership import Leadership, await_leadership
+from firesteel.jobmaster.leaders.lease import Holder, Lease
+from firesteel.jobmaster.leaders.settings import HighAvailability, read_high_availability
 from firesteel.testing.manual_clock import ManualClock
 
 TIMEOUT, INTERVAL = 10.0, 2.5
@@ -55,15 +58,15 @@ def looks(driver: Candidate, view: LeaseView, *times: float) -> list[Any]:
 
 
 def test_first_driver_of_a_job_leads_at_once() -> None:
-    assert candidate().saw(LeaseView(), 0.0) == Claim(1)
+    assert candidate().saw(LeaseView(), 0.0) == Lead(1)
 
 
 def test_candidate_takes_over_when_the_lease_has_not_changed_for_the_time_out() -> None:
     dead = LeaseView(3, 7)
-    assert looks(candidate(), dead, 0.0, 2.5, 5.0, 7.5, 9.9, 10.0) == [Follow(3)] * 5 + [Claim(4)]
+    assert looks(candidate(), dead, 0.0, 2.5, 5.0, 7.5, 9.9, 10.0) == [Follow(3)] * 5 + [Lead(4)]
 
 
-def test_every_sign_of_life_makes_it_wait_anew() -> None:
+def test_every_sign_of_life_restarts_its_wait() -> None:
     driver = candidate()
     for counter in range(20):
         assert looks(driver, LeaseView(1, counter), 9 * counter, 9 * counter + 4.5) == [Follow(1)] * 2
@@ -78,14 +81,14 @@ def test_new_leader_is_given_time_too() -> None:
 def test_time_in_which_nobody_looked_proves_nothing() -> None:
     driver = candidate()
     assert looks(driver, LeaseView(1, 1), 0.0, 3600.0, 3602.5) == [Follow(1)] * 3, "the machine slept"
-    assert driver.saw(LeaseView(1, 1), 3605.0) == Claim(2)
+    assert driver.saw(LeaseView(1, 1), 3605.0) == Lead(2)
 
 
 def test_storage_that_was_out_of_reach_costs_the_leader_nothing() -> None:
     driver = candidate()
     looks(driver, LeaseView(1, 1), 0.0, 5.0)
     driver.saw_nothing()
-    assert looks(driver, LeaseView(1, 1), 10.0, 15.0, 20.0) == [Follow(1), Follow(1), Claim(2)]
+    assert looks(driver, LeaseView(1, 1), 10.0, 15.0, 20.0) == [Follow(1), Follow(1), Lead(2)]
 
 
 def test_standby_leaves_when_the_job_it_stood_by_for_has_ended() -> None:
@@ -97,7 +100,7 @@ def test_standby_leaves_when_the_job_it_stood_by_for_has_ended() -> None:
 
 def test_driver_that_comes_after_the_end_runs_the_job_again() -> None:
     for end in (FINISHED, FAILED, LeaseEnd(Outcome.CANCELED)):
-        assert candidate().saw(LeaseView(4, 2, end), 0.0) == Claim(5)
+        assert candidate().saw(LeaseView(4, 2, end), 0.0) == Lead(5)
 
 
 @pytest.mark.parametrize(
@@ -109,21 +112,32 @@ def test_job_that_another_driver_took_and_finished_between_two_looks_does_not_ru
     before: LeaseView,
 ) -> None:
     driver = candidate()
-    driver.saw(before, 0.0)  # if it claims, the other one is faster
+    driver.saw(before, 0.0)  # if it wants to lead, the other one is faster
     assert driver.saw(LeaseView(2, 1, FINISHED), 2.5) == Leave(FINISHED)
 
 
 def test_job_that_could_not_start_elsewhere_is_taken_at_once() -> None:
     driver = candidate()
     driver.saw(LeaseView(1, 1), 0.0)
-    assert driver.saw(LeaseView(1, 1, LeaseEnd(Outcome.RELEASED)), 0.1) == Claim(2)
+    assert driver.saw(LeaseView(1, 1, LeaseEnd(Outcome.RELEASED)), 0.1) == Lead(2)
 
 
-def test_leader_goes_on_only_while_it_is_written_down_as_the_newest() -> None:
+def test_leader_continues_only_while_it_is_written_down_as_the_newest() -> None:
     assert still_leads(LeaseView(2, 9), "me", 2, "me")
     assert not still_leads(LeaseView(3, 0), "me", 2, "me")
     assert not still_leads(LeaseView(2, 9), "other", 2, "me")
-    assert not still_leads(LeaseView(0, 0), None, 2, "me")
+    assert still_leads(LeaseView(0, 0), None, 2, "me") is None, (
+        "an empty directory says nothing about leaders"
+    )
+    assert still_leads(LeaseView(2, 9), None, 2, "me") is None
+
+
+def test_number_of_the_leader_never_goes_back() -> None:
+    driver = candidate()
+    assert looks(driver, LeaseView(3, 7), 0.0, 5.0) == [Follow(3)] * 2
+    assert looks(driver, LeaseView(), 7.5, 100.0, 200.0) == [Doubt(3)] * 3, "a volume is not mounted"
+    assert driver.saw(LeaseView(1, 1), 201.0) == Doubt(3)
+    assert looks(driver, LeaseView(3, 7), 210.0, 215.0, 220.0) == [Follow(3), Follow(3), Lead(4)]
 
 
 # The files.
@@ -136,37 +150,39 @@ def lease(request: pytest.FixtureRequest, tmp_path: Path) -> Lease:
 
 def test_lease_shows_the_newest_leader_and_its_newest_sign_of_life(lease: Lease) -> None:
     assert lease.look() == LeaseView()
-    assert lease.claim(1, Holder("a", "machine a"))
+    assert lease.acquire(1, Holder("a", "machine a"))
     assert lease.look() == LeaseView(1, 0)
     for counter in (9, 10):
-        lease.renew(1, counter, claimed=4)
+        lease.renew(1, counter, epoch=4)
     assert lease.look() == LeaseView(1, 10)
-    assert lease.claimed() == 4
-    assert lease.claim(2, Holder("b", "machine b", claimed=4))
-    assert (lease.look(), lease.claimed()) == (LeaseView(2, 0), 4)
-    lease.renew(2, 1, claimed=5)
+    assert lease.claimed_epoch(lease.look()) == 4
+    assert lease.acquire(2, Holder("b", "machine b", claimed=4))
+    assert (lease.look(), lease.claimed_epoch(lease.look())) == (LeaseView(2, 0), 4)
+    lease.renew(2, 1, epoch=5)
     lease.forget_before(2)
     assert (lease.holder(1), lease.holder(2)) == (None, Holder("b", "machine b", 4))
-    assert lease.claimed() == 5
-    lease.end(2, FAILED, claimed=3)
-    lease.end(2, FINISHED, claimed=0)
-    assert (lease.look(), lease.claimed()) == (LeaseView(2, 1, FAILED), 3), "the first last word counts"
+    assert lease.claimed_epoch(lease.look()) == 5
+    lease.end(2, FAILED, epoch=3)
+    lease.end(2, FINISHED, epoch=0)
+    assert (lease.look(), lease.claimed_epoch(lease.look())) == (LeaseView(2, 1, FAILED), 3), (
+        "the first last word counts"
+    )
 
 
-def test_of_two_that_claim_the_same_number_one_leads(lease: Lease) -> None:
-    assert lease.claim(1, Holder("a", ""))
-    assert not lease.claim(1, Holder("b", ""))
+def test_of_two_that_want_the_same_number_one_leads(lease: Lease) -> None:
+    assert lease.acquire(1, Holder("a", ""))
+    assert not lease.acquire(1, Holder("b", ""))
 
 
-def test_claim_that_comes_too_late_does_not_lead(lease: Lease) -> None:
-    lease.claim(5, Holder("b", ""))
-    assert not lease.claim(4, Holder("a", ""))
+def test_who_comes_too_late_does_not_lead(lease: Lease) -> None:
+    lease.acquire(5, Holder("b", ""))
+    assert not lease.acquire(4, Holder("a", ""))
     assert lease.look().number == 5
 
 
 def test_signs_of_life_do_not_pile_up(tmp_path: Path) -> None:
     lease = Lease(open_storage(str(tmp_path)))
-    lease.claim(1, Holder("a", ""))
+    lease.acquire(1, Holder("a", ""))
     for counter in range(1, 50):
         lease.renew(1, counter, 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["leader-1", "lease-1-49"]
@@ -234,7 +250,7 @@ def kill(leader: Leadership) -> None:
 
 def test_standby_takes_a_dead_leaders_job_over(settings: HighAvailability) -> None:
     leader = lead(settings)
-    leader.bind(Job(), claimed=3)
+    leader.bind(Job(), epoch=3)
     kill(leader)
     leader._held.renew()
     standby = Standby(settings)
@@ -245,7 +261,7 @@ def test_standby_takes_a_dead_leaders_job_over(settings: HighAvailability) -> No
         "(waits)",
         "this driver takes job 'job' (abababababababababababababababab) over, as leader 2",
     ]
-    assert second.claimed_before == 3
+    assert second.epoch_before == 3
     kill(second)
 
 
@@ -253,7 +269,7 @@ def test_leader_that_was_replaced_fails_its_job(settings: HighAvailability) -> N
     leader, job = lead(settings), Job()
     leader.bind(job, 1)
     other = Lease(open_storage(settings.directory))
-    assert other.claim(2, Holder("other", "somewhere"))
+    assert other.acquire(2, Holder("other", "somewhere"))
     error = job.failed.result(10)
     assert isinstance(error, JobTakenOverError)
     assert str(error) == (
@@ -277,11 +293,82 @@ def test_leader_that_was_replaced_by_a_name_that_storage_overwrote_fails_its_job
     assert "another driver leads it now" in str(job.failed.result(10))
 
 
-def test_leader_whose_lease_was_deleted_fails_its_job(settings: HighAvailability) -> None:
+def test_leader_whose_lease_is_away_for_a_while_continues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = HighAvailability(JobID("ab" * 16), str(tmp_path / "volume" / "lease"), 0.1)
     leader, job = lead(settings), Job()
     leader.bind(job, 1)
-    open_storage(settings.directory).delete_directory()
-    assert "somebody has deleted its lease" in str(job.failed.result(10))
+    (tmp_path / "volume").rename(tmp_path / "away")
+    (tmp_path / "volume").mkdir()  # what it is mounted on
+
+    def await_trouble() -> None:
+        known = caplog.text.count("is not written down any more")
+        while caplog.text.count("is not written down any more") == known:
+            assert not leader.is_over
+
+    await_trouble()
+    on_its_way = sorted(
+        (tmp_path / "volume").rglob("*")
+    )  # a sign of life may have been, when the volume went
+    await_trouble()
+    assert sorted((tmp_path / "volume").rglob("*")) == on_its_way, (
+        "nothing more is written to where it would be hidden"
+    )
+    shutil.rmtree(tmp_path / "volume")
+    (tmp_path / "away").rename(tmp_path / "volume")
+    before = Lease(open_storage(settings.directory)).look()
+    while Lease(open_storage(settings.directory)).look() == before:
+        assert not leader.is_over
+    assert not job.failed.done()
+    leader.release()
+    kill(leader)
+
+
+def test_standby_waits_while_the_volume_of_the_lease_is_away(tmp_path: Path) -> None:
+    settings = HighAvailability(JobID("ab" * 16), str(tmp_path / "volume" / "lease"), 0.25)
+    leader = lead(settings)
+    leader.bind(Job(), epoch=3)
+    leader._held.renew()
+    kill(leader)
+
+    def go_away() -> None:
+        (tmp_path / "volume").rename(tmp_path / "away")
+        (tmp_path / "volume").mkdir()
+        standby.meanwhile = [come_back, *[lambda: None] * 20]
+
+    def come_back() -> None:
+        assert list((tmp_path / "volume").iterdir()) == []
+        (tmp_path / "volume").rmdir()
+        (tmp_path / "away").rename(tmp_path / "volume")
+
+    standby = Standby(settings, go_away)
+    second = standby.run()
+    assert standby.told[-1].endswith("as leader 2")
+    assert second.epoch_before == 3
+    assert standby.waits > 20
+    kill(second)
+
+
+def test_last_word_that_cannot_be_read_is_no_release(
+    settings: HighAvailability, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job has finished; who cannot read that must not run it again."""
+    leader, job = lead(settings), Job()
+    leader.bind(job, 1)
+    read, lost = MemoryStorage.read, []
+
+    def lose_first(self: MemoryStorage, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        if path.startswith("ended-") and not lost:
+            lost.append(path)
+            raise FileMissingError("away for a moment")
+        return read(self, path, offset, length)
+
+    monkeypatch.setattr(MemoryStorage, "read", lose_first)
+    standby = Standby(settings, lambda: leader.status_changed(job, JobStatus.FINISHED))  # type: ignore[arg-type]
+    with pytest.raises(StandbyEnd):
+        standby.run()
+    assert lost
 
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
@@ -345,7 +432,7 @@ def test_job_can_be_run_again_after_its_end(settings: HighAvailability) -> None:
     first.bind(job, 7)
     first.status_changed(job, JobStatus.FINISHED)  # type: ignore[arg-type]
     second = lead(settings)
-    assert second.claimed_before == 0, "its checkpoints are deleted, and that is right"
+    assert second.epoch_before == 0, "its checkpoints are deleted, and that is right"
     assert (first.finished_before, second.finished_before) == (False, True)
     second.release()
 
@@ -360,7 +447,7 @@ def test_driver_that_could_not_start_the_job_passes_on_what_it_should_have_found
     second = Standby(settings).run()
     second.release()
     third = lead(settings)
-    assert (second.claimed_before, third.claimed_before) == (7, 7)
+    assert (second.epoch_before, third.epoch_before) == (7, 7)
     third.release()
 
 

@@ -1,7 +1,8 @@
 """Several drivers of one job, in every order: what is committed is one history, and in the end one of them leads.
 
 Drivers are threads of which exactly one moves at a time, from one use of storage to the next; a seed decides which. They
-crash, are stopped for longer than the lease, and their storage fails before or after it has done what it was asked for. In
+crash, are stopped for longer than the lease, and their storage fails before or after it has done what it was asked for. Lists
+are empty that should not be, and the volume is away for a while: it seems to be empty, and what is written is not there later. In
 half of the runs storage does not refuse the second of two writers of the same name, like an object store. Half of the
 drivers have a time-out that is far too short, as if clocks ran wild: they take the job from leaders that live.
 """
@@ -21,9 +22,9 @@ from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.storage import MemoryStorage
 from firesteel.common.errors import JobTakenOverError, StorageError
 from firesteel.common.job_id import JobID
-from firesteel.jobmaster.campaign import Campaign
-from firesteel.jobmaster.checkpoint_store import beginning_of
-from firesteel.jobmaster.high_availability import HighAvailability
+from firesteel.jobmaster.checkpoints.takeover import master_start
+from firesteel.jobmaster.leaders.campaign import Campaign
+from firesteel.jobmaster.leaders.settings import HighAvailability
 from firesteel.plan.state_handles import CheckpointKind
 from firesteel.testing.manual_clock import ManualClock
 
@@ -47,16 +48,33 @@ class World:
         self.atomic = atomic
         self.clock = ManualClock(0.0)
         self.chaos = True
-        self.files: dict[str, bytes] = {}
+        self.volume: dict[str, bytes] = {}
+        self.underneath: dict[str, bytes] = {}
+        self.away_until = -1.0
         self.drivers: list[Driver] = []
         self.committed: list[int] = []
         self.changes_of_leader = 0
+
+    @property
+    def is_away(self) -> bool:
+        return self.clock.now() < self.away_until
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return self.underneath if self.is_away else self.volume
+
+    def take_away(self) -> None:
+        """Unless there is a driver that cannot know that there was something."""
+        if all(driver.knows for driver in self.drivers):
+            self.underneath = {}
+            self.away_until = self.clock.now() + self.random.choice([0.2, 5, 30]) * self.random.random()
 
     def run(self) -> None:
         try:
             for _ in range(CHAOS_STEPS):
                 self.step()
             self.chaos = False
+            self.away_until = -1.0
             for driver in self.drivers:
                 driver.resume(crash=driver.lease_timeout < SETTINGS.lease_timeout)
             self.heal()
@@ -74,6 +92,8 @@ class World:
             self.clock.advance_to(min(driver.wakes for driver in self.drivers))
             return
         driver = self.random.choice(ready)
+        if self.chaos and self.random.random() < 0.005:
+            self.take_away()
         if self.chaos and self.random.random() < 0.02:
             driver.wakes = self.clock.now() + self.random.choice([1, 5, 30]) * self.random.random()
             return  # stopped for a while, wherever it is
@@ -88,7 +108,7 @@ class World:
         while self.clock.now() < calm + 4 * SETTINGS.lease_timeout:
             self.step()
         assert [driver.leads for driver in self.drivers].count(True) == 1, "one leads, the others stand by"
-        assert len(self.committed) > before, "and its job goes on"
+        assert len(self.committed) > before, "and its job continues"
 
     def commit(self, checkpoint: int, history: list[int]) -> None:
         """A driver was told that its checkpoint is complete, so sinks commit what came before it."""
@@ -106,6 +126,7 @@ class Driver:
         self.lease_timeout = lease_timeout
         self.wakes = 0.0
         self.leads = False
+        self.knows = False  # that the job has had a leader, and where its checkpoints are
         self._moves = threading.Semaphore(0)
         self._rests = threading.Semaphore(0)
         self._crash = False
@@ -157,15 +178,22 @@ class Driver:
         storage = Stepwise(self, self.world.files)
         settings = replace(SETTINGS, lease_timeout=self.lease_timeout)
         campaign = Campaign(settings, "job", storage.at("lease"), lambda text: None, lambda: None)
+        while self.world.is_away:
+            self.sleep(1.0)  # who starts on an empty volume cannot know
         while (held := campaign.step(self.world.clock.now())) is None:
+            self.knows = campaign._candidate._highest > 0
             self.sleep(SETTINGS.interval)
         self.leads = True
         self.world.changes_of_leader += 1
         checkpoints = JobCheckpoints(storage.at("checkpoints"), JOB, "job")
-        assert checkpoints.newest_epoch() >= held.claimed
-        held.claimed = checkpoints.claim()
+        self.knows = held.epoch > 0
+        while checkpoints.newest_epoch() < held.epoch or (self.world.is_away and not self.knows):
+            assert self.world.is_away or self.world.chaos
+            self.sleep(1.0)
+        held.epoch = checkpoints.claim()
+        self.knows = True
         history = history_of(checkpoints)
-        number = beginning_of(checkpoints, JOB, None).next_checkpoint
+        number = master_start(checkpoints, JOB, None).next_checkpoint
         while True:
             publishes = self.world.random.random() < 0.5
             if not publishes or not self.world.chaos:
@@ -215,7 +243,12 @@ class Stepwise(MemoryStorage):
 
     def list(self, directory: str = "") -> list[str]:
         self._step()
-        return super().list(directory)
+        world = self._driver.world
+        return [] if world.chaos and world.random.random() < 0.01 else super().list(directory)
+
+    def directory_id(self) -> str:
+        self._step()
+        return "mount point" if self._driver.world.is_away else "volume"
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         self._step()
@@ -248,6 +281,7 @@ class Stepwise(MemoryStorage):
     def _step(self) -> None:
         self._driver.rest()
         world = self._driver.world
+        self.files = world.files
         if world.chaos and world.random.random() < 0.01:
             raise StorageError("simulated")
 
@@ -273,7 +307,11 @@ class Claimant(Driver):
         super().__init__(world, SETTINGS.lease_timeout)
 
     def _drive(self) -> None:
-        self._numbers.append(JobCheckpoints(Stepwise(self, self.world.files), JOB, "job").claim())
+        checkpoints = JobCheckpoints(Stepwise(self, self.world.files), JOB, "job")
+        try:
+            checkpoints.claim()
+        finally:  # others may have claimed it since, which is said at once
+            self._numbers.append(checkpoints.epoch)
 
 
 @pytest.mark.parametrize("atomic", [True, False], ids=["atomic", "object store"])

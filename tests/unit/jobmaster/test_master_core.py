@@ -18,19 +18,19 @@ from firesteel.common.errors import (
     UserCodeError,
 )
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.checkpoint_settings import CheckpointSettings
+from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.events import (
     AttemptEnded,
     CancelRequested,
     CheckpointNotPublished,
     CheckpointPublished,
     Event,
-    Origin,
     RestoreFound,
     SavepointRequested,
     StopWithSavepointRequested,
     Submitted,
     TaskConnected,
+    TaskOrigin,
     TaskSaid,
     Timer,
     TimerElapsed,
@@ -49,26 +49,29 @@ from firesteel.jobmaster.instructions import (
     SendToTasks,
     StartAttempt,
 )
-from firesteel.jobmaster.master_core import Beginning, MasterCore, MasterSettings
+from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.restart_policy import FixedDelay, NoRestart
-from firesteel.jobmaster.start_point import StartPoint
 from firesteel.plan.messages import (
     CheckpointCompleted,
+    MayEnd,
     ReaderRegistered,
     SnapshotAcknowledged,
     SnapshotDeclined,
     SplitRequested,
     SplitsAssigned,
+    StayForSavepoint,
     SubtaskEnded,
     TaskCancelled,
     TaskFinished,
     TaskId,
     TaskMessage,
     TaskStarted,
+    TaskStays,
     TriggerCheckpoint,
 )
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.plan.state_handles import Restore
+from firesteel.plan.state_handles import TaskRestore
 from firesteel.plan.task_failure import to_message
 
 T = TypeVar("T")
@@ -92,11 +95,11 @@ class Driver:
         *,
         checkpoints: CheckpointSettings | None = None,
         restarts: int = 3,
-        beginning: Beginning | None = None,
+        start: MasterStart | None = None,
     ) -> None:
         policy = FixedDelay(restarts, 1.0) if restarts else NoRestart()
         settings = MasterSettings(2.0, policy, checkpoints)
-        self.core = MasterCore(enumerated_plan(fault), settings, beginning)
+        self.core = MasterCore(enumerated_plan(fault), settings, start)
         self.now = 100.0
         self.instructions: list[Instruction] = []
 
@@ -106,7 +109,7 @@ class Driver:
         return out
 
     def say(self, task: TaskId, message: TaskMessage, attempt: int | None = None) -> list[Instruction]:
-        return self.on(TaskSaid(Origin(self.core.attempt if attempt is None else attempt, task), message))
+        return self.on(TaskSaid(TaskOrigin(self.core.attempt if attempt is None else attempt, task), message))
 
     def run(self) -> Driver:
         self.on(Submitted())
@@ -114,7 +117,7 @@ class Driver:
 
     def all_start(self) -> Driver:
         for task in SUBTASKS:
-            self.on(TaskConnected(Origin(self.core.attempt, task)))
+            self.on(TaskConnected(TaskOrigin(self.core.attempt, task)))
             self.say(task, TaskStarted("h", 1))
         return self
 
@@ -140,7 +143,7 @@ class Driver:
         self.say(B, TaskCancelled())
         return self.on(AttemptEnded(self.core.attempt, RuntimeError("killed")))
 
-    def restart(self, point: StartPoint | None) -> list[Instruction]:
+    def restart(self, point: JobRestore | None) -> list[Instruction]:
         attempt = self.core.attempt
         self.on(TimerElapsed(attempt, Timer.RESTART))
         out = self.on(RestoreFound(attempt + 1, point))
@@ -181,7 +184,7 @@ def test_enumerators_go_back_with_the_job() -> None:
     driver.on(CheckpointPublished(1, "/c/chk-1"))
     driver.say(A, SplitRequested(SOURCE_ID, 0))
     driver.fail()
-    driver.restart(StartPoint(Restore(1, "/c"), publish.enumerators))
+    driver.restart(JobRestore(TaskRestore(1, "/c"), publish.enumerators))
     assert NumberSource.made[-1].left == [1, 2, 3]
     assert "closed" in NumberSource.made[0].heard
 
@@ -265,13 +268,13 @@ def test_restart_looks_for_the_newest_checkpoint() -> None:
     driver = with_checkpoints()
     driver.fail()
     assert of(FindRestore, driver.on(TimerElapsed(1, Timer.RESTART))) == [FindRestore(2)]
-    point = StartPoint(Restore(5, "/c"))
+    point = JobRestore(TaskRestore(5, "/c"))
     assert of(StartAttempt, driver.on(RestoreFound(2, point))) == [StartAttempt(2, True, point)]
 
 
 def test_restart_without_any_checkpoint_begins_where_the_job_began() -> None:
-    start = StartPoint(Restore(9, "/savepoint"))
-    driver = with_checkpoints(beginning=Beginning(point=start, next_checkpoint=10))
+    start = JobRestore(TaskRestore(9, "/savepoint"))
+    driver = with_checkpoints(start=MasterStart(restore=start, next_checkpoint=10))
     driver.fail()
     assert of(StartAttempt, driver.restart(None)) == [StartAttempt(2, True, start)]
     assert [
@@ -282,15 +285,15 @@ def test_restart_without_any_checkpoint_begins_where_the_job_began() -> None:
 
 
 def test_restart_without_checkpointing_needs_no_storage() -> None:
-    start = StartPoint(Restore(9, "/savepoint"))
-    driver = Driver(beginning=Beginning(point=start)).run()
+    start = JobRestore(TaskRestore(9, "/savepoint"))
+    driver = Driver(start=MasterStart(restore=start)).run()
     driver.fail()
     out = driver.on(TimerElapsed(1, Timer.RESTART))
     assert of(FindRestore, out) == []
     assert of(StartAttempt, out) == [StartAttempt(2, False, start)]
 
 
-def test_job_does_not_begin_anew_when_all_its_checkpoints_are_lost() -> None:
+def test_job_does_not_start_over_when_all_its_checkpoints_are_lost() -> None:
     driver = with_checkpoints()
     driver.begin()
     driver.complete(1)
@@ -302,8 +305,8 @@ def test_job_does_not_begin_anew_when_all_its_checkpoints_are_lost() -> None:
 
 
 def test_job_does_not_try_a_damaged_savepoint_again_and_names_the_damage() -> None:
-    start = StartPoint(Restore(9, "/savepoints"), path="/savepoints/one")
-    driver = with_checkpoints(beginning=Beginning(point=start, next_checkpoint=10))
+    start = JobRestore(TaskRestore(9, "/savepoints"), path="/savepoints/one")
+    driver = with_checkpoints(start=MasterStart(restore=start, next_checkpoint=10))
     driver.fail(CorruptStateError("the checksum does not match", file="0-0-1-9"))
     assert of(FindRestore, driver.on(TimerElapsed(1, Timer.RESTART))) == [FindRestore(2, frozenset({9}))]
     (end,) = of(CompleteJob, driver.on(RestoreFound(2, None)))
@@ -360,10 +363,54 @@ def test_failed_drain_takes_the_job_back_without_asking_the_restart_policy() -> 
     assert driver.core.status is JobStatus.RESTARTING
 
 
-def test_savepoint_of_a_job_without_checkpoints_is_refused_with_the_remedy() -> None:
+def test_savepoint_of_a_job_that_takes_no_part_is_refused() -> None:
     (answer,) = of(AnswerSavepoint, Driver().run().on(SavepointRequested(1)))
     assert isinstance(answer.error, CheckpointError)
-    assert "enable_checkpointing(interval)" in str(answer.error)
+    assert "its tasks take no part in checkpoints" in str(answer.error)
+
+
+def messages(kind: type[T], out: list[Instruction]) -> list[T]:
+    return [sending.message for sending in of(SendToTasks, out) if isinstance(sending.message, kind)]
+
+
+def fail_and_wait(driver: Driver) -> list[Instruction]:
+    driver.fail()
+    return driver.on(TimerElapsed(driver.core.attempt, Timer.RESTART))
+
+
+SAVEPOINTS_ONLY = CheckpointSettings(interval=None, savepoint_directory="/s")
+
+
+def test_savepoint_of_a_job_without_checkpoints_waits_until_all_tasks_stay() -> None:
+    driver = Driver(checkpoints=SAVEPOINTS_ONLY).run()
+    assert [start.checkpointing for start in of(StartAttempt, driver.instructions)] == [False]
+    asked = [i for i in of(SendToTasks, driver.on(SavepointRequested(1))) if i.message == StayForSavepoint()]
+    assert [set(sending.tasks) for sending in asked] == [{A, B, C}]
+    driver.say(A, TaskStays())
+    assert not messages(TriggerCheckpoint, driver.say(B, TaskStays()))
+    assert len(messages(TriggerCheckpoint, driver.say(C, TaskStays()))) == 1
+    assert messages(MayEnd, driver.complete(1)) == [MayEnd()]
+
+
+def test_a_failed_job_without_checkpoints_resumes_from_its_savepoint_if_there_is_one() -> None:
+    driver = Driver(checkpoints=SAVEPOINTS_ONLY).run()
+    assert not of(FindRestore, fail_and_wait(driver)), "nothing to look for"
+    driver.all_start()
+    driver.on(SavepointRequested(1))
+    for task in SUBTASKS:
+        driver.say(task, TaskStays())
+    driver.complete(1)
+    assert len(of(FindRestore, fail_and_wait(driver))) == 1
+
+
+def test_tasks_of_a_job_without_checkpoints_may_end_before_a_savepoint() -> None:
+    driver = Driver(checkpoints=SAVEPOINTS_ONLY).run()
+    driver.on(SavepointRequested(1))
+    driver.say(A, TaskStays())
+    out = driver.say(C, TaskFinished())
+    (answer,) = of(AnswerSavepoint, out)
+    assert "has processed everything and ended" in str(answer.error)
+    assert messages(MayEnd, out) == [MayEnd()]
 
 
 def test_cancelled_job_drops_its_checkpoints() -> None:
@@ -379,9 +426,9 @@ def test_cancelled_job_drops_its_checkpoints() -> None:
 def test_batch_job_has_enumerators_but_no_checkpoints() -> None:
     core = MasterCore(enumerated_plan(mode=RuntimeMode.BATCH))
     core.handle(Submitted(), 0.0)
-    core.handle(TaskConnected(Origin(1, A)), 0.0)
-    core.handle(TaskSaid(Origin(1, A), ReaderRegistered(SOURCE_ID, 0)), 0.0)
-    out = core.handle(TaskSaid(Origin(1, A), SplitRequested(SOURCE_ID, 0)), 0.0)
+    core.handle(TaskConnected(TaskOrigin(1, A)), 0.0)
+    core.handle(TaskSaid(TaskOrigin(1, A), ReaderRegistered(SOURCE_ID, 0)), 0.0)
+    out = core.handle(TaskSaid(TaskOrigin(1, A), SplitRequested(SOURCE_ID, 0)), 0.0)
     assert isinstance(of(SendToTasks, out)[0].message, SplitsAssigned)
 
 

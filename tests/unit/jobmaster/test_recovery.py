@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from firesteel.checkpoint.matching import ProgramOperator
-from firesteel.checkpoint.restore_point import load
+from firesteel.checkpoint.stored_checkpoint import load
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import CheckpointError, JobExecutionError, JobTakenOverError
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.control.protocol import TaskConnection, TaskHello, connect
+from firesteel.jobmaster.checkpoints.statistics import CheckpointStatus
+from firesteel.jobmaster.job_client import MasterJobClient, ProcessTerminated
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.preparation import prepare
-from firesteel.plan.control_protocol import TaskConnection, TaskHello, connect
 from firesteel.plan.executor import Deployment, Executor, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
@@ -44,7 +45,7 @@ from firesteel.plan.messages import (
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment
 from firesteel.plan.task_failure import to_message
 
-TIMEOUT = 10.0
+TIMEOUT = 300.0  # for what will never happen: machines may be slow
 Plans = Callable[..., JobPlan]
 Executors = Callable[..., Any]
 
@@ -121,12 +122,27 @@ def start(plan: JobPlan, executor: Executor, **options: str) -> tuple[MasterJobC
         prepared.plan,
         executor,
         prepared.settings,
-        beginning=prepared.beginning,
+        start=prepared.start,
         store=prepared.store,
         listeners=[statuses],
     )
     master.start()
-    return MasterJobClient(master), statuses
+    client = MasterJobClient(master)
+    _STARTED.append(client)
+    return client, statuses
+
+
+_STARTED: list[MasterJobClient] = []
+
+
+@pytest.fixture(autouse=True)
+def jobs_are_over(no_thread_is_left_behind: None) -> Iterator[None]:
+    """A test that fails leaves no job running, which would disturb others."""
+    yield
+    while _STARTED:
+        client = _STARTED.pop()
+        if not client.is_over():
+            client.cancel().result(TIMEOUT)
 
 
 def cancel(client: MasterJobClient) -> None:
@@ -206,7 +222,12 @@ def test_declined_checkpoint_is_aborted_everywhere_and_the_next_one_succeeds(
     )
     assert [tasks.aborted.get(timeout=TIMEOUT) for _ in range(2)] == [1, 1]
     assert tasks.completed.get(timeout=TIMEOUT) == 2
-    assert client.statistics().checkpoints.last_failure == "v1 (1/1) declined: not now"
+    checkpoints = client.statistics().checkpoints
+    assert checkpoints.last_failure == "v1 (1/1) declined: not now"
+    assert [each.status for each in checkpoints.history[:2]] == [
+        CheckpointStatus.FAILED,
+        CheckpointStatus.COMPLETED,
+    ]
     cancel(client)
 
 
@@ -229,7 +250,7 @@ def fail_after_a_checkpoint(times: int) -> Callable[[Any, MasterMessage], bool]:
     return special
 
 
-def test_failed_job_goes_on_from_its_newest_checkpoint(
+def test_failed_job_resumes_from_its_newest_checkpoint(
     make_plan: Plans, thread_executor: Executors, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = Tasks(fail_after_a_checkpoint(1))
@@ -492,3 +513,59 @@ def test_new_driver_takes_the_job_over_from_a_living_one(
     assert deployment.restore.checkpoint_id >= seen
     assert deployment.attempt == 1001
     cancel(second)
+
+
+# Storage that is away for a while, and signals.
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "out of reach"])
+def test_checkpoint_directory_that_is_away_for_a_while_does_not_end_the_job(
+    make_plan: Plans, thread_executor: Executors, tmp_path: Path, how: str
+) -> None:
+    tasks, volume, away = Tasks(), tmp_path / "volume", tmp_path / "away"
+    executor = thread_executor(tasks)
+    client, statuses = start(
+        make_plan(1),
+        executor,
+        execution__checkpointing__dir=str(volume),
+        restart_strategy__fixed_delay__delay="20 ms",
+        restart_strategy__fixed_delay__attempts="1000000",
+    )
+    tasks.completed.get(timeout=TIMEOUT)
+    volume.rename(away)
+    if how == "empty":
+        volume.mkdir()
+    elif how == "out of reach":
+        volume.symlink_to(volume)
+    while statuses.seen.count(JobStatus.RESTARTING) < 2:  # one checkpoint failed, and nothing could be found
+        assert not client.is_over()
+    if how == "empty":
+        volume.rename(tmp_path / "underneath")
+    elif how == "out of reach":
+        volume.unlink()
+    away.rename(volume)
+    while not tasks.completed.empty():
+        tasks.completed.get()
+    tasks.completed.get(timeout=TIMEOUT)
+    assert executor.deployments[-1].restore is not None, "it resumes where it was"
+    cancel(client)
+
+
+@pytest.mark.parametrize("reason", [ProcessTerminated(), KeyboardInterrupt()], ids=["kill", "Ctrl-C"])
+def test_signal_keeps_what_the_job_has_saved(
+    make_plan: Plans, thread_executor: Executors, tmp_path: Path, reason: KeyboardInterrupt
+) -> None:
+    tasks = Tasks()
+    place = {"execution__checkpointing__dir": str(tmp_path), "execution__checkpointing__resume": "true"}
+    client, _ = start(make_plan(1), thread_executor(tasks), **place)
+    first = tasks.completed.get(timeout=TIMEOUT)
+    client.interrupt(reason).result(TIMEOUT)
+    assert client.keeps_checkpoints
+    executor = thread_executor(tasks)
+    again, _ = start(make_plan(1), executor, **place)
+    assert again.get_job_id() == client.get_job_id()
+    tasks.completed.get(timeout=TIMEOUT)
+    assert executor.deployments[0].restore.checkpoint_id >= first
+    cancel(again)
+    again.wait_until_deployed()
+    assert list(tmp_path.iterdir()) == [], "somebody has said that the job is needed no more"

@@ -33,7 +33,7 @@ def test_no_restart_ends_the_job_at_once() -> None:
     assert NoRestart().next_delay(0.0) is None
 
 
-def test_fixed_delay_allows_so_many_restarts() -> None:
+def test_fixed_delay_allows_n_restarts() -> None:
     fixed = FixedDelay(attempts=2, delay=5.0)
     assert [fixed.next_delay(float(n)) for n in range(4)] == [5.0, 5.0, None, None]
 

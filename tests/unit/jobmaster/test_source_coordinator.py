@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 from numbered_source import SOURCE_ID, Numbers, NumberSource, enumerated_plan
 
 from firesteel.common.errors import UserCodeError, WrongArgumentError
+from firesteel.control.protocol import decode, encode
 from firesteel.jobmaster.instructions import RunWork, SendToTasks
 from firesteel.jobmaster.source_coordinator import SourceCoordinator, SourceInstruction
-from firesteel.plan.control_protocol import decode, encode
 from firesteel.plan.messages import (
     EnumeratorEvent,
     ReaderEvent,
@@ -19,6 +21,7 @@ from firesteel.plan.messages import (
     SplitsAssigned,
     TaskId,
 )
+from firesteel.plan.operator_specs import RuntimeMode
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +31,10 @@ def no_enumerators_of_other_tests() -> Iterator[None]:
     NumberSource.made.clear()
 
 
-def started(fault: str = "", states: dict[str, bytes] | None = None) -> SourceCoordinator:
-    coordinator = SourceCoordinator(enumerated_plan(fault))
+def started(
+    fault: str = "", states: dict[str, bytes] | None = None, mode: RuntimeMode = RuntimeMode.STREAMING
+) -> SourceCoordinator:
+    coordinator = SourceCoordinator(enumerated_plan(fault, mode))
     coordinator.start(states or {})
     return coordinator
 
@@ -83,7 +88,7 @@ def test_state_holds_what_is_not_assigned_and_brings_it_back() -> None:
     coordinator.start(states)
     assert enumerator().left == [2, 3]
     assert NumberSource.made[0].heard[-1] == "closed"
-    assert enumerator().context.registered_readers() == [], "readers of the next attempt begin anew"
+    assert enumerator().context.registered_readers() == [], "readers of the next attempt register again"
 
 
 def test_source_that_is_new_in_the_program_starts_from_nothing() -> None:
@@ -133,8 +138,25 @@ def test_calls_of_an_earlier_attempt_do_not_count() -> None:
     assert all((7, None) not in made.heard for made in NumberSource.made)
 
 
+class Split:
+    """Something of which can be seen whether anybody remembers it."""
+
+
+@pytest.mark.parametrize("mode", [RuntimeMode.STREAMING, RuntimeMode.BATCH])
+def test_splits_are_remembered_only_where_a_task_may_be_repeated(mode: RuntimeMode) -> None:
+    coordinator = started(mode=mode)
+    coordinator.reader_said(ReaderRegistered(SOURCE_ID, 0))
+    split = Split()
+    seen = weakref.ref(split)
+    enumerator().context.assign_split(split, 0)
+    del split
+    taken(coordinator)
+    gc.collect()
+    assert (seen() is not None) == (mode is RuntimeMode.BATCH)
+
+
 def test_repeated_task_of_a_batch_job_gives_its_splits_back() -> None:
-    coordinator = started()
+    coordinator = started(mode=RuntimeMode.BATCH)
     coordinator.reader_said(ReaderRegistered(SOURCE_ID, 0))
     coordinator.reader_said(SplitRequested(SOURCE_ID, 0))
     coordinator.reader_said(ReaderRegistered(SOURCE_ID, 0))

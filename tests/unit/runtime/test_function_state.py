@@ -26,8 +26,8 @@ from firesteel.contracts.window_assigners import TumblingEventTimeWindows
 from firesteel.plan.operator_specs import MapSpec, SinkSpec, WindowSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.checkpoint_harness import CheckpointHarness
-from firesteel.testing.harness import OperatorHarness
 
 CALLS: list[Any] = []
 

@@ -20,24 +20,12 @@ from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import BroadcastProcessSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, Watermark
-from firesteel.runtime.held_input import HeldInput
 from firesteel.runtime.wire_format import encode
 from firesteel.testing import simulated_environment
-from firesteel.testing.flow import Flow
-from firesteel.testing.harness import TaskHarness
+from firesteel_support.flow import Flow
+from firesteel_support.task_harness import TaskHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
-
-
-# The queue -----------------------------------------------------------------------------------------------
-
-
-def test_it_opens_when_the_last_awaited_channel_has_ended() -> None:
-    held = HeldInput(2)
-    held.awaited_ended()
-    assert not held.is_open
-    held.awaited_ended()
-    assert held.is_open
 
 
 # A task --------------------------------------------------------------------------------------------------
@@ -53,13 +41,15 @@ class Explain(BroadcastProcessFunction[Any, Any, Any]):
         ctx.get_broadcast_state(RULES).put(value, value.upper())
 
 
-def plan(mode: str = "BATCH") -> JobPlan:
+def plan(mode: str = "BATCH", rules: int = 1) -> JobPlan:
+    """Words, and rules from so many sources."""
     flow = Flow()
-    words, rules = flow.source(["a"]), flow.source(["a"])
+    words = flow.source(["a"])
+    broadcast = tuple(Edge(flow.source(["a"]), Broadcast(), 1) for _ in range(rules))
     explained = flow.graph.add(
         "Explain",
         BroadcastProcessSpec(Shipped.of(Explain(), "test"), (RULES,)),
-        (Edge(words, Rebalance(), 0), Edge(rules, Broadcast(), 1)),
+        (Edge(words, Rebalance(), 0), *broadcast),
         parallelism=1,
     )
     flow.collect(explained, "out")
@@ -101,17 +91,33 @@ def test_in_batch_the_broadcast_input_is_read_first() -> None:
     assert not task.task.ready()
 
 
-def test_what_arrives_while_held_payloads_are_read_stays_behind_them() -> None:
+def test_it_is_read_when_the_last_awaited_channel_has_ended() -> None:
+    task = TaskHarness(plan(rules=2), stage=1)
+    for payload in [*ending(WORDS, Chunk(["a"])), *ending(RULES_EDGE, Chunk(["a"]))]:
+        task.task.receive(payload)
+    assert task.task.may_receive
+    for payload in ending(RULES_EDGE + 1):
+        assert collected(task) == []
+        task.task.receive(payload)
+    assert not task.task.may_receive
+    assert task.task.poll()
+    assert collected(task) == ["a=A"]
+
+
+def test_nothing_is_received_while_held_payloads_are_read() -> None:
     task = TaskHarness(plan(), stage=1)
     words = ending(WORDS, *[Chunk([str(i)]) for i in range(100)])
-    for payload in [*words[:40], *ending(RULES_EDGE, Chunk(["7"])), *words[40:60]]:
+    for payload in [*words[:40], *ending(RULES_EDGE, Chunk(["7"]))]:
+        assert task.task.may_receive
         task.task.receive(payload)
     assert task.task.poll()
-    assert 0 < len(collected(task)) < 60  # a few at a time, so that results can leave in between
-    for payload in words[60:]:
+    assert 0 < len(collected(task)) < 40  # a few at a time, so that results can leave in between
+    assert not task.task.may_receive
+    while not task.task.may_receive:
+        task.task.poll()
+    assert len(collected(task)) == 40
+    for payload in words[40:]:
         task.task.receive(payload)
-    while task.task.poll():
-        pass
     assert collected(task) == [f"{i}={'7' if i == 7 else None}" for i in range(100)]
     assert task.task.finished
 
@@ -119,9 +125,10 @@ def test_what_arrives_while_held_payloads_are_read_stays_behind_them() -> None:
 def test_after_the_held_payloads_input_is_processed_as_it_arrives() -> None:
     task = TaskHarness(plan(), stage=1)
     words = ending(WORDS, Chunk(["a"]), Chunk(["b"]))
-    for payload in [*ending(RULES_EDGE, Chunk(["b"])), words[0]]:
+    for payload in ending(RULES_EDGE, Chunk(["b"])):
         task.task.receive(payload)
     task.task.poll()
+    task.task.receive(words[0])
     task.task.receive(words[1])
     assert collected(task) == ["a=None", "b=B"]
 

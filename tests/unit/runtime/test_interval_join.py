@@ -12,7 +12,7 @@ from firesteel.contracts.joins import ProcessJoinFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.plan.operator_specs import IntervalJoinSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 
 class Pair(ProcessJoinFunction):
@@ -126,3 +126,93 @@ def test_records_without_event_time_are_refused_with_the_remedy() -> None:
 def test_records_of_which_some_have_no_event_time_are_refused_with_the_remedy() -> None:
     with pytest.raises(UserCodeError, match=r"assign_timestamps_and_watermarks(.|\n)*record: +\('k', 2\)"):
         join(0, 1).process([("k", 1), ("k", 2)], [1, None])
+
+
+# What can change, and many results ------------------------------------------------------------------------
+
+BACKENDS = pytest.mark.parametrize(
+    "options",
+    [
+        {"state.backend.type": "hashmap"},
+        {"state.backend.type": "disk", "state.backend.disk.cache-entries": "2"},
+    ],
+    ids=["hashmap", "disk"],
+)
+
+
+class Changing(ProcessJoinFunction):
+    """Yields one object again and again, changes its arguments, and sends the object aside, too."""
+
+    def __init__(self) -> None:
+        self.row: dict[str, Any] = {}
+
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterator[Any]:
+        self.row["pair"] = [list(left[1]), list(right[1])]
+        ctx.output(OutputTag("aside"), self.row)
+        yield self.row
+        left[1].append("changed")
+        right[1].append("changed")
+        self.row["pair"].append("changed")
+
+
+@BACKENDS
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_what_a_join_function_changes_changes_no_other_pair_and_no_result(
+    options: dict[str, str], chunk: int
+) -> None:
+    spec = IntervalJoinSpec(Shipped.of(Changing(), "test"), -5, 5)
+    op = OperatorHarness(spec, keys=(first, first), options=options)
+    lefts = [("k", [n]) for n in range(2)]
+    for at in range(0, 2, chunk):
+        op.process(lefts[at : at + chunk], [10] * len(lefts[at : at + chunk]))
+    op.process_second([("k", [7])], [10])
+    op.process_second([("k", [8])], [11])
+    op.process([("k", [9])], [12])
+    expected = [
+        [[0], [7]],
+        [[1], [7, "changed"]],  # one call, one right record, as in Flink
+        [[0], [8]],
+        [[1], [8, "changed"]],
+        [[9], [7]],
+        [[9, "changed"], [8]],
+    ]
+    assert [row["pair"] for row in op.output.values] == expected
+    assert [row["pair"] for row in op.output.sides["aside"]] == expected
+    op.state.close()
+
+
+class Bursting(ProcessJoinFunction):
+    """Gives many results for a pair, to the main output or aside."""
+
+    made = 0
+
+    def __init__(self, aside: bool) -> None:
+        self.aside = aside
+
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterator[Any]:
+        for number in range(5_000):
+            Bursting.made += 1
+            if self.aside:
+                ctx.output(OutputTag("aside"), number)
+            else:
+                yield number
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_results_leave_while_they_are_made(aside: bool) -> None:
+    function = Bursting(aside)
+    spec = IntervalJoinSpec(Shipped.of(function, "test"), -5, 5)
+    op = OperatorHarness(spec, keys=(first, first))
+    left, most = [0], [0]
+
+    def emit(values: list[Any], timestamps: Any) -> None:
+        most[0] = max(most[0], Bursting.made - left[0])
+        left[0] += len(values)
+        assert timestamps == [12] * len(values)
+
+    op.output.emit = emit  # type: ignore[method-assign]
+    op.output.emit_side = lambda tag, values, stamps: emit(values, stamps)  # type: ignore[method-assign]
+    Bursting.made = 0
+    op.process([("k", n) for n in range(3)], [10] * 3)
+    op.process_second([("k", 1)], [12])
+    assert (left[0], most[0]) == (15_000, 1024)

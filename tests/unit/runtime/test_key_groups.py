@@ -19,7 +19,7 @@ import pytest
 from firesteel.common.errors import InvalidKeyError
 from firesteel.common.types import Row
 from firesteel.plan.key_groups import (
-    KeyPlacement,
+    KeyAssignment,
     default_max_parallelism,
     groups_of_subtask,
     key_group_of,
@@ -201,14 +201,14 @@ def test_default_max_parallelism_is_a_power_of_two_with_room_to_grow() -> None:
 
 def test_keys_spread_evenly_over_subtasks() -> None:
     counts = [0] * 4
-    placement = KeyPlacement(128, 4)
+    placement = KeyAssignment(128, 4)
     for number in range(4000):
         counts[placement[number]] += 1
     assert min(counts) > 800
 
 
 def test_placement_agrees_with_the_hash_and_forgets_old_keys() -> None:
-    placement = KeyPlacement(128, 3, limit=10)
+    placement = KeyAssignment(128, 3, limit=10)
     for key in map(str, range(100)):
         assert placement[key] == subtask_of_group(key_group_of(key, 128), 128, 3)
         assert len(placement) <= 10

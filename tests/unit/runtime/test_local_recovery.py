@@ -20,10 +20,10 @@ from firesteel.common.errors import CorruptStateError, FileMissingError, Storage
 from firesteel.plan.messages import CheckpointAborted, CheckpointCompleted, TaskMessage
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, OperatorHandle, Segment
 from firesteel.runtime.snapshot_writer import AS_IT_IS, SnapshotFile, segment_reader
-from firesteel.runtime.subtask_snapshot import OperatorPart, SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import OperatorSection, SubtaskSnapshot
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.testing.faulty_storage import FaultyStorage
+from firesteel_support.faulty_storage import FaultyStorage
 
 ROOT = "memory://job"
 
@@ -77,8 +77,8 @@ def snapshot_of(
     for key, value in state.items():
         backend.touch([key])
         table[key] = value
-    part = OperatorPart("sum", [b"a list"], backend.begin_snapshot(order.id), base)
-    snapshot = SubtaskSnapshot(order, 3, subtask, [part], began=0.0, alignment_ms=0, pause_ms=0)
+    section = OperatorSection("sum", [b"a list"], backend.begin_snapshot(order.id), base)
+    snapshot = SubtaskSnapshot(order, 3, subtask, [section], began=0.0, alignment_ms=0, pause_ms=0)
     while not snapshot.is_serialised:
         snapshot.step(100)
     return snapshot
@@ -97,7 +97,7 @@ def write(
     """Take a checkpoint of one subtask."""
     snapshot = snapshot_of(state, order(number, kind, root), subtask, base)
     file = SnapshotFile(snapshot, services)
-    file.write(snapshot.take())
+    file.write(snapshot.drain())
     file.finish()
     assert snapshot.handles is not None
     return snapshot.handles[0]
@@ -170,9 +170,9 @@ def test_any_damage_to_a_copy_is_found_before_its_first_block_is_handed_out() ->
     good = disk.files[name]
     draw = random.Random(0)
     for _ in range(200):
-        place = draw.randrange(len(good))
-        torn = good[:place]
-        changed = good[:place] + bytes([good[place] ^ (1 << draw.randrange(8))]) + good[place + 1 :]
+        position = draw.randrange(len(good))
+        torn = good[:position]
+        changed = good[:position] + bytes([good[position] ^ (1 << draw.randrange(8))]) + good[position + 1 :]
         for bad in (torn, changed):
             disk.files[name] = bad
             task = machine.task(attempt=2)
@@ -201,10 +201,10 @@ def test_a_copy_that_breaks_while_it_is_read_is_continued_from_storage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Large segments are read twice, to check them and to hand them out; a disk may die in between."""
-    monkeypatch.setattr(blocks, "_PART", 64)
+    monkeypatch.setattr(blocks, "_BUFFER_SIZE", 64)
     storage = MemoryStorage()
-    writer = blocks.StateFileWriter(lambda data: parts.append(data), "shared/1-0-1-1")
-    parts: list[bytes] = []
+    writer = blocks.StateFileWriter(lambda data: written.append(data), "shared/1-0-1-1")
+    written: list[bytes] = []
     segment_writer = writer.segment()
     copies = LocalCopies([storage], 1)
     copy = copies.begin(ROOT, "shared/1-0-1-1", writer.length)
@@ -212,7 +212,7 @@ def test_a_copy_that_breaks_while_it_is_read_is_continued_from_storage(
     for payload in payloads:
         segment_writer.add(payload)
     segment = segment_writer.finish()
-    durable = b"".join(parts)
+    durable = b"".join(written)
     copy.write(durable[segment.offset :])
     copy.close()
     (name,) = storage.files
@@ -327,7 +327,7 @@ def test_a_snapshot_that_fails_leaves_no_copy() -> None:
     task = machine.task()
     snapshot = snapshot_of({"a": 1}, order(1))
     file = SnapshotFile(snapshot, task)
-    file.write(snapshot.take())
+    file.write(snapshot.drain())
     file.abort()
     assert machine.names == []
 
@@ -344,15 +344,15 @@ def test_a_leftover_of_the_same_name_is_replaced() -> None:
 # Removing -----------------------------------------------------------------------------------------------
 
 
-def test_a_complete_checkpoint_makes_earlier_ones_superfluous_and_no_later_ones() -> None:
+def test_a_complete_checkpoint_makes_earlier_ones_obsolete_and_no_later_ones() -> None:
     machine = Machine()
     task = machine.task()
     for number in (1, 2, 3):
         write(task, number, {"a": number})
     assert task.local_copies is not None
-    task.local_copies.confirm(2)
+    task.local_copies.checkpoint_completed(2)
     assert machine.names == ["3-0-1-2", "3-0-1-3"]
-    task.local_copies.confirm(1)  # news that comes late
+    task.local_copies.checkpoint_completed(1)  # news that comes late
     assert machine.names == ["3-0-1-2", "3-0-1-3"]
 
 
@@ -360,13 +360,13 @@ def test_what_deltas_build_on_stays() -> None:
     machine = Machine()
     task = machine.task()
     first = write(task, 1, {"a": 1})
-    write(task, 2, {"a": 2})  # was never confirmed
+    write(task, 2, {"a": 2})  # was never completed
     third = write(task, 3, {"a": 3}, base=first.keyed)
     assert task.local_copies is not None
-    task.local_copies.confirm(3)
+    task.local_copies.checkpoint_completed(3)
     assert machine.names == ["3-0-1-1", "3-0-1-3"]
     write(task, 4, {"a": 4})  # a full one again
-    task.local_copies.confirm(4)
+    task.local_copies.checkpoint_completed(4)
     assert machine.names == ["3-0-1-4"]
     assert len(third.keyed) == 2
 
@@ -380,7 +380,7 @@ def test_copies_of_other_subtasks_of_the_attempt_stay_and_those_of_earlier_attem
     write(mine, 2, {"a": 2}, subtask=0)
     write(neighbour, 2, {"a": 2}, subtask=1)
     assert mine.local_copies is not None
-    mine.local_copies.confirm(2)
+    mine.local_copies.checkpoint_completed(2)
     assert machine.names == ["3-0-2-2", "3-1-2-2"]
 
 
@@ -390,8 +390,8 @@ def test_a_task_of_an_earlier_attempt_removes_nothing_of_a_later_one() -> None:
     write(zombie, 5, {"a": 1})
     write(successor, 6, {"a": 2})
     assert zombie.local_copies is not None
-    zombie.local_copies.confirm(5)
-    zombie.local_copies.abort(6)
+    zombie.local_copies.checkpoint_completed(5)
+    zombie.local_copies.checkpoint_aborted(6)
     assert "3-0-2-6" in machine.names
 
 
@@ -401,7 +401,7 @@ def test_an_aborted_checkpoint_leaves_no_copies() -> None:
     write(task, 1, {"a": 1})
     write(task, 2, {"a": 2})
     assert task.local_copies is not None
-    task.local_copies.abort(2)
+    task.local_copies.checkpoint_aborted(2)
     assert machine.names == ["3-0-1-1"]
 
 
@@ -424,11 +424,11 @@ def test_files_that_are_no_copies_are_left_alone() -> None:
     machine.disks[0].files["lock"] = b""
     write(task, 1, {"a": 1})
     assert task.local_copies is not None
-    task.local_copies.confirm(1)
+    task.local_copies.checkpoint_completed(1)
     assert "lock" in machine.disks[0].files
 
 
-@pytest.mark.parametrize("method", ["confirm", "abort", "end_job"])
+@pytest.mark.parametrize("method", ["checkpoint_completed", "checkpoint_aborted", "end_job"])
 def test_a_disk_that_fails_while_copies_are_removed_matters_to_nobody(method: str) -> None:
     machine = Machine()
     task = machine.task(fault=lambda step, when: step == "delete" and bool(machine.names))
@@ -465,8 +465,8 @@ def test_the_writing_thread_hears_how_checkpoints_end(
     thread, sent = thread_of(machine.task())
     for number in (1, 2, 3):
         thread.add(snapshot_of({"a": number}, order(number)))
-    thread.hear(CheckpointCompleted(2))
-    thread.hear(CheckpointAborted(3))
+    thread.checkpoint_ended(CheckpointCompleted(2))
+    thread.checkpoint_ended(CheckpointAborted(3))
     thread.close()
     assert len(sent) == 3
     assert machine.names == ["3-0-1-2"]
@@ -477,7 +477,7 @@ def test_the_writing_thread_works_without_copies(
 ) -> None:
     thread, sent = thread_of(Services(MemoryStorage(), None))
     thread.add(snapshot_of({"a": 1}, order(1)))
-    thread.hear(CheckpointCompleted(1))
-    thread.hear(CheckpointAborted(2))
+    thread.checkpoint_ended(CheckpointCompleted(1))
+    thread.checkpoint_ended(CheckpointAborted(2))
     thread.close()
     assert len(sent) == 1

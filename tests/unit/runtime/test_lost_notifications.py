@@ -10,7 +10,7 @@ import pytest
 from firesteel.plan.operator_specs import SinkSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.testing.checkpoint_harness import CheckpointHarness
-from firesteel.testing.ledger import Ledger, LedgerSink
+from firesteel_support.ledger import Ledger, LedgerSink
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -29,7 +30,7 @@ from firesteel.contracts.state import ValueStateDescriptor
 from firesteel.plan import operator_specs as specs
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.shipped import Shipped
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 LATE = OutputTag("late")
 ODD = OutputTag("odd")
@@ -50,6 +51,55 @@ def test_map_keeps_timestamps() -> None:
     op = harness(specs.MapSpec, lambda x: x * 2)
     op.process([1, 2], [10, None])
     assert (op.output.values, op.output.timestamps) == ([2, 4], [10, None])
+
+
+@dataclass
+class Reading:
+    sensor: int
+    tags: list[int]
+    shared: ClassVar[list[int]] = []
+
+
+class KeepsReadings(MapFunction):
+    """Returns the same object for all records, changed."""
+
+    def __init__(self) -> None:
+        self.kept = Reading(0, [])
+
+    def map(self, value: Any) -> Any:
+        self.kept.sensor += value.sensor
+        return self.kept
+
+
+def _of_the_class(reading: Reading) -> list[int]:
+    reading.shared.append(reading.sensor)
+    return reading.shared
+
+
+def test_records_of_one_class_are_copied_where_a_function_could_change_them_later() -> None:
+    readings = [Reading(1, [1]), Reading(2, [2])]
+    harmless = harness(specs.MapSpec, lambda r: Reading(r.sensor * 2, r.tags))
+    harmless.process(readings)
+    assert harmless.output.values[0].tags is readings[0].tags, "nobody else holds it: no copy"
+    kept = harness(specs.MapSpec, KeepsReadings())
+    kept.process(readings)
+    assert [r.sensor for r in kept.output.values] == [1, 3]
+    shared = harness(specs.MapSpec, _of_the_class)
+    shared.process(readings)
+    assert shared.output.values == [[1], [1, 2]]
+    judged = harness(specs.FilterSpec, lambda r: r.sensor > 1)
+    judged.process(readings)
+    assert judged.output.values[0] is readings[1]
+    mixed = harness(specs.FilterSpec, lambda r: r.sensor > 1)
+    mixed.process([*readings, Late(3)])
+    assert mixed.output.values[0] is not readings[1], (
+        "of a class that nobody has looked at anything may be true"
+    )
+
+
+@dataclass
+class Late:
+    sensor: int
 
 
 def test_filter_keeps_timestamps_of_what_it_keeps() -> None:

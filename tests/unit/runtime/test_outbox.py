@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firesteel.runtime.outbox import FLUSH, Outbox
+from firesteel.runtime.router import FLUSH, Outbox
 
 
 def test_rows_leave_once_and_in_order() -> None:
@@ -28,3 +28,14 @@ def test_payloads_sent_earlier_without_a_flush_are_pushed_later_and_only_once() 
     outbox.take(flush=False)
     assert outbox.take(flush=True) == [(3, FLUSH)]
     assert outbox.take(flush=True) == []
+
+
+def test_many_rows_or_many_bytes_are_worth_a_batch_of_their_own() -> None:
+    few, many, large = Outbox(), Outbox(), Outbox()
+    few.add(0, b"x")
+    for _ in range(32):
+        many.add(0, b"x")
+    large.add(0, bytes(512 << 10))
+    assert [box.has_much for box in (few, many, large)] == [False, True, True]
+    many.take(flush=False)
+    assert not many.has_much

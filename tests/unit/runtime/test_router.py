@@ -6,20 +6,22 @@ import random
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from firesteel.common.errors import UserCodeError
 from firesteel.plan import exchange
-from firesteel.plan.exchange import Distribution
+from firesteel.plan.exchange import EdgeDistribution
 from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, StagePlan, VertexPlan
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, Watermark
-from firesteel.runtime.outbox import Outbox
-from firesteel.runtime.router import Router, create_router
+from firesteel.runtime.router import Outbox, Router, create_router
+from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.wire_format import decode, read_header
 
 
@@ -27,7 +29,13 @@ class Edge:
     """A router under test, and what it has written so far."""
 
     def __init__(
-        self, distribution: Distribution, senders: int, receivers: int, sender: int = 0, chunk: int = 1024
+        self,
+        distribution: EdgeDistribution,
+        senders: int,
+        receivers: int,
+        sender: int = 0,
+        chunk: int = 1024,
+        **options: str,
     ) -> None:
         operator = OperatorPlan("op", "Map", OperatorSpec())
         vertices = (
@@ -36,9 +44,10 @@ class Edge:
         )
         stages = (StagePlan(0, senders, (0,)), StagePlan(1, receivers, (1,)))
         edge = EdgePlan(0, 0, 0, None, 1, 0, distribution)
-        plan = JobPlan("test", RuntimeMode.STREAMING, stages, vertices, (edge,))
+        plan = JobPlan("test", RuntimeMode.STREAMING, stages, vertices, (edge,), options)
+        settings = replace(TaskSettings.of(plan), chunk_records=chunk)
         self.outbox = Outbox()
-        self.router: Router = create_router(plan, edge, sender, self.outbox, chunk, random.Random(7))
+        self.router: Router = create_router(plan, edge, sender, self.outbox, settings, random.Random(7))
         self.payloads: list[tuple[int, bytes]] = []
 
     def send(self, *batches: list[Any], timed: bool = False) -> Edge:
@@ -94,7 +103,7 @@ NUMBERS = list(range(5000))
 @pytest.mark.parametrize("batch", [1, 7, 200, 5000])
 @pytest.mark.parametrize("timed", [False, True])
 def test_nothing_is_lost_and_order_per_channel_holds(
-    distribution: Distribution, chunk: int, batch: int, timed: bool
+    distribution: EdgeDistribution, chunk: int, batch: int, timed: bool
 ) -> None:
     edge = Edge(distribution, 3, 3, sender=1, chunk=chunk)
     sent = NUMBERS[: 600 if batch < 100 else 5000]
@@ -108,7 +117,7 @@ def test_nothing_is_lost_and_order_per_channel_holds(
 
 
 @pytest.mark.parametrize("distribution", ALL, ids=lambda d: d.label)
-def test_timestamps_stay_with_their_records(distribution: Distribution) -> None:
+def test_timestamps_stay_with_their_records(distribution: EdgeDistribution) -> None:
     edge = Edge(distribution, 2, 2, chunk=4)
     edge.send(NUMBERS[:10]).send(NUMBERS[10:30], timed=True).send(NUMBERS[30:40])
     for elements in edge.flush().values():
@@ -119,7 +128,7 @@ def test_timestamps_stay_with_their_records(distribution: Distribution) -> None:
 
 
 @pytest.mark.parametrize("distribution", ALL, ids=lambda d: d.label)
-def test_signals_go_to_every_receiver_behind_the_records(distribution: Distribution) -> None:
+def test_signals_go_to_every_receiver_behind_the_records(distribution: EdgeDistribution) -> None:
     edge = Edge(distribution, 3, 3).send([1, 2, 3])
     edge.router.watermark(5)
     edge.router.status(False)
@@ -190,21 +199,21 @@ def test_custom_partitioner_out_of_range_is_explained(answer: Any) -> None:
 # Chunks ------------------------------------------------------------------------------------------------
 
 
-def chunk_sizes(value: Any, count: int, chunk: int = 1024) -> list[int]:
+def chunk_sizes(record: Callable[[int], Any], count: int, chunk: int = 1024) -> list[int]:
     edge = Edge(exchange.Forward(), 1, 1, chunk=chunk)
     for start in range(0, count, 100):
-        edge.send([value] * min(100, count - start))
+        edge.send([record(n) for n in range(start, min(start + 100, count))])
     return [len(e.values) for e in edge.flush()[0] if isinstance(e, Chunk)]
 
 
 def test_small_records_fill_chunks_of_the_configured_size() -> None:
-    sizes = chunk_sizes(1, 20_000)
+    sizes = chunk_sizes(lambda n: n, 20_000)
     assert sizes[0] <= 200
     assert 1024 <= max(sizes) <= 2048
 
 
 def test_large_records_make_small_chunks() -> None:
-    sizes = chunk_sizes("x" * 100_000, 300)
+    sizes = chunk_sizes(lambda n: f"{n:0100000}", 300)
     assert max(sizes[2:]) <= 10
 
 
@@ -221,12 +230,31 @@ def test_broadcast_does_not_repeat_records_when_chunks_grow() -> None:
 # Errors ------------------------------------------------------------------------------------------------
 
 
-def test_unhashable_key_names_the_record_and_the_remedy() -> None:
-    distribution = exchange.KeyGroups(shipped(lambda v: [v]))
-    with pytest.raises(UserCodeError, match=r"a key must be hashable.*tuple") as caught:
-        Edge(distribution, 1, 2).send([5, 6])
-    assert caught.value.record == "5"
+class Unknown:
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+def test_unhashable_key_names_the_record_and_the_remedy(receivers: int) -> None:
+    distribution = exchange.KeyGroups(shipped(lambda v: Unknown() if v == 6 else v))
+    with pytest.raises(UserCodeError, match=r"cannot be hashed.*tuple") as caught:
+        Edge(distribution, 1, receivers).send([5, 6, 7])
+    assert caught.value.record == "6"
     assert caught.value.operator == "Map, routing to receiving"
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+@pytest.mark.parametrize("timed", [False, True])
+def test_lists_as_keys_are_placed_by_value(receivers: int, timed: bool) -> None:
+    distribution = exchange.KeyGroups(shipped(lambda v: [v % 3] if v > 5 else v))
+    edge = Edge(distribution, 1, receivers)
+    sent = edge.send([*range(10)], [*range(10, 20)], timed=timed).values()
+    assert sorted(value for values in sent.values() for value in values) == [*range(20)]
+    for remainder in range(3):
+        together = {value for value in range(6, 20) if value % 3 == remainder}
+        assert any(together <= {*values} for values in sent.values())
+    for values in sent.values():
+        assert values == sorted(values)
 
 
 @pytest.mark.parametrize("receivers", [1, 2])
@@ -240,15 +268,11 @@ def test_a_key_without_a_stable_hash_is_refused_at_any_parallelism(receivers: in
 
 
 @pytest.mark.parametrize("receivers", [1, 2])
-def test_an_unhashable_key_is_refused_at_any_parallelism(receivers: int) -> None:
-    with pytest.raises(UserCodeError, match=r"a key must be hashable"):
-        Edge(exchange.KeyGroups(shipped(lambda v: [v])), 1, receivers).send([5])
-
-
-def test_one_receiver_gets_all_keys_and_one_key_per_batch_is_looked_at() -> None:
-    edge = Edge(exchange.KeyGroups(shipped(key_of_good_records)), 1, 1)
-    # The second record's key would be refused; it is not looked at.
-    assert edge.send([1, 2], [3]).values() == {0: [1, 2, 3]}
+def test_every_key_is_looked_at(receivers: int) -> None:
+    edge = Edge(exchange.KeyGroups(shipped(key_of_good_records)), 1, receivers)
+    with pytest.raises(UserCodeError, match="have no hash that is the same") as caught:
+        edge.send([1, 2], [3])
+    assert caught.value.record == "2"
 
 
 def key_of_good_records(value: int) -> Any:
@@ -284,3 +308,27 @@ def test_a_record_that_cannot_be_sent_is_named() -> None:
         edge.flush()
     assert "lock object" in caught.value.record
     assert caught.value.operator == "Map, routing to receiving"
+
+
+AT_MOST_1000 = {"firesteel.record.max-size": "1000 b"}
+
+
+def test_a_chunk_that_is_too_large_for_a_row_is_sent_in_several() -> None:
+    values = [bytes([n]) * 400 for n in range(10)]
+    edge = Edge(exchange.Forward(), 1, 1, **AT_MOST_1000)
+    edge.router.receive(list(values), list(range(10)))
+    chunks = [element for element in edge.flush()[0] if isinstance(element, Chunk)]
+    assert [value for chunk in chunks for value in chunk.values] == values
+    assert [stamp for chunk in chunks for stamp in chunk.timestamps or ()] == list(range(10))
+    assert max(len(payload) for _, payload in edge.payloads) < 1100
+
+
+@pytest.mark.parametrize(
+    "distribution", [exchange.Forward(), exchange.Broadcast()], ids=["forward", "broadcast"]
+)
+def test_a_record_that_is_too_large_for_a_row_is_refused_with_size_operator_and_limit(
+    distribution: EdgeDistribution,
+) -> None:
+    edge = Edge(distribution, 1, 1, **AT_MOST_1000)
+    with pytest.raises(UserCodeError, match=r"(?s)a record of 50\d\d bytes.* at most 1000; .*operator: Map"):
+        edge.send([b"x" * 5000]).flush()

@@ -16,15 +16,17 @@ from firesteel.contracts.stream_operators import InputSelectable, InputSelection
 from firesteel.datastream.execution_mode import RuntimeExecutionMode
 from firesteel.graph.stream_graph import Edge
 from firesteel.plan.exchange import Rebalance
-from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.job_plan import EdgePlan, JobPlan
 from firesteel.plan.operator_specs import TwoInputTransformSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, Watermark
-from firesteel.runtime.selected_input import SelectedInput
+from firesteel.runtime.inputs.channels import InputChannel
+from firesteel.runtime.inputs.payload_queue import PayloadSpace
+from firesteel.runtime.inputs.selected_input import SelectedInput
 from firesteel.runtime.wire_format import encode
 from firesteel.testing import simulated_environment
-from firesteel.testing.flow import Flow
-from firesteel.testing.harness import TaskHarness
+from firesteel_support.flow import Flow
+from firesteel_support.task_harness import TaskHarness
 
 FIRST, SECOND, ALL = InputSelection.FIRST, InputSelection.SECOND, InputSelection.ALL
 
@@ -81,28 +83,36 @@ class Merge(TwoInputStreamOperator, InputSelectable):
 
 
 class Machine:
-    """The queues with readers that write down what they get."""
+    """The turns of two channels, one of each input, whose payloads are read record by record."""
 
     def __init__(self, *script: InputSelection) -> None:
         self.script = list(script)
-        self.read: list[tuple[int, Any]] = []
-        self.selected = SelectedInput(self.ask, (self.reader(0), self.reader(1)), (1, 1))
+        self.selected = SelectedInput(self.ask, (1, 1))
+        self.channels = [channel(0), channel(1)]
 
     def ask(self) -> InputSelection:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    def reader(self, index: int) -> Any:
-        return lambda values, timestamps: self.read.append((index, values[0]))
-
     def add(self, index: int, *values: Any) -> None:
-        self.selected.add(index, pickle.dumps((index, values)))
+        self.channels[index].payloads.add(pickle.dumps(values))
+        self.selected.add(self.channels[index])
 
     def run(self) -> list[tuple[int, Any]]:
-        while (payload := self.selected.take()) is not None:
-            index, values = pickle.loads(payload)
-            self.selected.receiver(index)(list(values), None)
-        read, self.read = self.read, []
+        read = []
+        while (channel := self.selected.next()) is not None:
+            if channel.rest is None:
+                channel.rest = (list(pickle.loads(channel.payloads.take())), None, 0)
+            values, _, begin = channel.rest
+            read.append((channel.edge.input_index, values[begin]))
+            channel.rest = (values, None, begin + 1) if begin + 1 < len(values) else None
+            if channel.rest is not None or channel.payloads:
+                self.selected.add(channel)
         return read
+
+
+def channel(index: int) -> InputChannel:
+    edge = EdgePlan(index, 0, 0, None, 1, index, Rebalance())
+    return InputChannel(edge, 0, index, lambda values, timestamps: 0, PayloadSpace())
 
 
 def test_what_was_not_chosen_waits() -> None:
@@ -212,6 +222,19 @@ def test_a_task_reads_the_first_input_and_then_the_second() -> None:
     assert collected(task) == [*values, ("watermark", MAX_WATERMARK)]
     assert task.task.finished
     assert not task.task.ready()
+
+
+def test_a_task_refuses_to_keep_more_than_it_may_of_the_input_that_is_not_read() -> None:
+    task = TaskHarness(plan(Choosing(FIRST), **{"firesteel.input.waiting-limit": "100 b"}), stage=1)
+
+    def receive_all() -> None:
+        for payload in payloads(1, *[Chunk([i]) for i in range(10)]):
+            task.task.receive(payload)
+
+    with pytest.raises(
+        JobExecutionError, match=r"'Choose.* bytes of the other one wait, more than the 100 that"
+    ):
+        receive_all()
 
 
 def test_watermarks_of_an_input_that_waits_wait_with_it() -> None:

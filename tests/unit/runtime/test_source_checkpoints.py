@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from firesteel.connectors.collection import CollectionSource
 from firesteel.connectors.datagen import DataGeneratorSource
-from firesteel.connectors.files import formats, splits
+from firesteel.connectors.files import line_blocks, splits
 from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.connectors.socket import SocketTextSource
 from firesteel.connectors.text_file import TextFileSource
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader, SplitEnumerator
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext, SplitEnumerator
 from firesteel.plan.messages import ReaderEvent, ReaderRegistered, SplitRequested
 from firesteel.plan.operator_specs import SourceSpec
 from firesteel.plan.shipped import Shipped
@@ -73,7 +73,7 @@ def test_every_record_comes_before_the_checkpoint_or_after_the_restart(
 def tiny_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splits, "MIN_SPLIT_BYTES", 10)
     monkeypatch.setattr(splits, "MAX_SPLIT_BYTES", 30)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 8)
 
 
 @pytest.mark.usefixtures("tiny_splits")
@@ -110,7 +110,7 @@ def test_restored_positions_win_over_what_the_program_asks_for() -> None:
 
 def test_a_source_that_is_new_in_the_program_starts_at_its_beginning() -> None:
     class Nothing(Source):
-        def create_reader(self, context: SourceContext) -> SourceReader:
+        def create_reader(self, context: SourceReaderContext) -> SourceReader:
             return OwnWork()
 
     checkpoint = harness(Nothing()).checkpoint(7)  # has no splits, hence no state
@@ -136,7 +136,7 @@ def test_what_a_stopped_source_left_out_is_in_the_checkpoint() -> None:
 
 def test_a_reader_that_knows_no_stop_is_not_asked_any_more() -> None:
     class Endless(Source):
-        def create_reader(self, context: SourceContext) -> SourceReader:
+        def create_reader(self, context: SourceReaderContext) -> SourceReader:
             return EndlessReader()
 
         def splits_of(self, subtask: int, parallelism: int) -> list[int]:
@@ -200,7 +200,7 @@ def test_a_source_that_cannot_go_back_says_so_once(caplog: pytest.LogCaptureFixt
 class Asking(Source):
     """Its readers say what they are told, and ask for splits when they have none."""
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return AskingReader(context)
 
     def create_enumerator(self, context: Any) -> SplitEnumerator:
@@ -208,7 +208,7 @@ class Asking(Source):
 
 
 class AskingReader(SourceReader):
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
         self._splits: list[str] = []
         self._no_more = False

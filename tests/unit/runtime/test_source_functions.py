@@ -94,7 +94,8 @@ def test_a_restored_function_continues_behind_the_last_record_before_the_checkpo
 def test_a_function_that_waits_for_room_while_it_holds_the_lock_does_not_stop_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source_thread, "_CAPACITY", 4)
+    monkeypatch.setattr(source_thread, "_FIRST_CAPACITY", 4)
+    monkeypatch.setattr(source_thread, "_POLLS_AHEAD", 0.004)
     running = harness(Counting(per_visit=100))
     for checkpoint in range(1, 6):
         running.checkpoint(checkpoint)
@@ -109,7 +110,7 @@ class Twice(Counting):
     def run(self, ctx: SourceFunction.SourceContext) -> None:
         with ctx.get_checkpoint_lock():
             GATES["inside"].set()
-            GATES["go on"].wait(10)
+            GATES["go on"].wait(300)
             with ctx.get_checkpoint_lock():
                 ctx.collect("a")
             ctx.collect("b")
@@ -119,7 +120,7 @@ class Twice(Counting):
 def test_the_lock_may_be_taken_again_by_who_holds_it() -> None:
     GATES.update({"inside": threading.Event(), "go on": threading.Event()})
     running = harness(Twice())
-    assert GATES["inside"].wait(10)
+    assert GATES["inside"].wait(300)
     lock = running[0].source._reader._collected.lock  # type: ignore[union-attr]
     threading.Thread(target=lambda: (_until(lambda: lock._wanted), GATES["go on"].set())).start()
     running.checkpoint(1)
@@ -138,7 +139,7 @@ class Failing(Counting):
     def run(self, ctx: SourceFunction.SourceContext) -> None:
         with ctx.get_checkpoint_lock():
             GATES["inside"].set()
-            GATES["go on"].wait(10)
+            GATES["go on"].wait(300)
             self._next = 1
             raise ValueError("cannot read")
 
@@ -146,7 +147,7 @@ class Failing(Counting):
 def test_no_checkpoint_is_taken_of_a_function_that_is_failing() -> None:
     GATES.update({"inside": threading.Event(), "go on": threading.Event()})
     running = harness(Failing())
-    assert GATES["inside"].wait(10)
+    assert GATES["inside"].wait(300)
     lock = running[0].source._reader._collected.lock  # type: ignore[union-attr]
     threading.Thread(target=lambda: (_until(lambda: lock._wanted), GATES["go on"].set())).start()
     with pytest.raises(UserCodeError, match="cannot read"):
@@ -213,7 +214,7 @@ class WithoutState(SourceFunction):
     def run(self, ctx: SourceFunction.SourceContext) -> None:
         with ctx.get_checkpoint_lock():
             ctx.collect(1)
-            GATES["go on"].wait(10)
+            GATES["go on"].wait(300)
 
 
 def test_a_function_without_state_is_not_waited_for() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from firesteel.common.watermark_strategy import Watermark
-from firesteel.contracts.source import Polled, SourceContext, SourceFunction
+from firesteel.contracts.source import Polled, SourceFunction, SourceReaderContext
 from firesteel.runtime import source_thread
 from firesteel.runtime.source_thread import SourceFunctionReader
 
@@ -34,7 +34,9 @@ class Driver:
     def __init__(self, body: Body) -> None:
         self.woken = threading.Event()
         self.function = Scripted(body)
-        self.reader = SourceFunctionReader(self.function, SourceContext(0, 1, lambda: 0.0, self.woken.set))
+        self.reader = SourceFunctionReader(
+            self.function, SourceReaderContext(0, 1, lambda: 0.0, self.woken.set)
+        )
         self.reader.open()
 
     def poll(self, limit: int = 1000) -> Polled:
@@ -45,7 +47,7 @@ class Driver:
             if polled.values or polled.ended or polled.watermark is not None or polled.idle:
                 return polled
             if polled.retry_at == math.inf:
-                assert self.woken.wait(10), "the reader waits for a wake-up that does not come"
+                assert self.woken.wait(300), "the reader waits for a wake-up that does not come"
 
     def drain(self) -> list[Polled]:
         found = []
@@ -91,7 +93,7 @@ def test_a_poll_takes_no_more_than_its_limit() -> None:
         go.set()
 
     driver = Driver(body)
-    go.wait(10)
+    go.wait(300)
     assert driver.poll(4).values == [0, 1, 2, 3]
     assert driver.poll(100).values == [4, 5, 6, 7, 8, 9]
 
@@ -101,7 +103,7 @@ def test_a_sleeping_consumer_is_woken_by_the_next_record_and_by_the_end() -> Non
 
     def body(ctx: SourceFunction.SourceContext) -> None:
         for number, step in enumerate(steps):
-            step.wait(10)
+            step.wait(300)
             ctx.collect(number)
 
     driver = Driver(body)
@@ -113,7 +115,8 @@ def test_a_sleeping_consumer_is_woken_by_the_next_record_and_by_the_end() -> Non
 
 
 def test_a_fast_source_waits_for_a_slow_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_thread, "_CAPACITY", 10)
+    monkeypatch.setattr(source_thread, "_FIRST_CAPACITY", 10)
+    monkeypatch.setattr(source_thread, "_POLLS_AHEAD", 1)
     collected = []
 
     def body(ctx: SourceFunction.SourceContext) -> None:
@@ -142,8 +145,8 @@ def test_an_error_in_run_surfaces_after_what_was_collected() -> None:
 
 def test_stop_lets_run_finish_and_keeps_what_it_collects() -> None:
     def body(ctx: SourceFunction.SourceContext) -> None:
-        driver_ready.wait(10)
-        driver.function.cancelled.wait(10)
+        driver_ready.wait(300)
+        driver.function.cancelled.wait(300)
         assert not ctx.is_running()
         ctx.collect("last words")
 
@@ -168,11 +171,11 @@ def test_close_ends_a_run_that_goes_on_collecting() -> None:
     driver = Driver(body)
     driver.poll()
     driver.reader.close()
-    assert ended.wait(10)
+    assert ended.wait(300)
 
 
 def test_close_ends_a_run_that_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_thread, "_CAPACITY", 2)
+    monkeypatch.setattr(source_thread, "_FIRST_CAPACITY", 2)
     ended = threading.Event()
 
     def body(ctx: SourceFunction.SourceContext) -> None:
@@ -184,4 +187,4 @@ def test_close_ends_a_run_that_waits_for_room(monkeypatch: pytest.MonkeyPatch) -
 
     driver = Driver(body)
     driver.reader.close()
-    assert ended.wait(10)
+    assert ended.wait(300)

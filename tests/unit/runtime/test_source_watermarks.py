@@ -9,9 +9,9 @@ import pytest
 from firesteel.common.errors import UserCodeError
 from firesteel.common.time import MAX_WATERMARK, Duration
 from firesteel.common.watermark_strategy import IngestionTime, WatermarkStrategy
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, StagePlan, VertexPlan
-from firesteel.plan.messages import AlignmentUpdate, TaskId, WatermarkReport
+from firesteel.plan.messages import TaskId, WatermarkAlignmentUpdate, WatermarkReport
 from firesteel.plan.operator_specs import CollectSpec, RuntimeMode, SourceSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.stage_task import StageTask
@@ -25,7 +25,7 @@ from firesteel.testing import (
     ScriptedSource,
     WaitForever,
 )
-from firesteel.testing.harness import OperatorHarness, RecordingServices
+from firesteel.testing._operator_harness import OperatorHarness, RecordingServices
 from firesteel.testing.scripted_source import Step
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
@@ -194,7 +194,7 @@ def test_an_assigner_that_fails_in_a_source_names_the_record() -> None:
 class Numbers(Source):
     """1, 2, 3 ... without end, one for each poll."""
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return NumbersReader()
 
 
@@ -239,7 +239,7 @@ def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest
     task, _ = aligned_task()
     task.poll()
     task.take_messages()
-    task.obey(AlignmentUpdate("g", 0))
+    task.obey(WatermarkAlignmentUpdate("g", 0))
     while task.ready():
         task.poll()
     assert task.take_messages() == [WatermarkReport("g", "s", 0, 11)]
@@ -247,7 +247,7 @@ def test_a_source_that_has_to_wait_reports_at_once_because_it_may_be_the_slowest
 
 def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:
     task, services = aligned_task()
-    task.obey(AlignmentUpdate("g", 0))
+    task.obey(WatermarkAlignmentUpdate("g", 0))
     for _ in range(50):
         task.poll()
     assert len(services.blobs) == 12  # the twelfth record brings it to 11, beyond 0 + 10
@@ -255,15 +255,15 @@ def test_a_source_beyond_the_limit_waits_until_the_limit_moves() -> None:
     while task.ready():
         task.poll()
     assert task.next_poll() == float("inf")
-    task.obey(AlignmentUpdate("other", 1000))
+    task.obey(WatermarkAlignmentUpdate("other", 1000))
     assert not task.ready()
-    task.obey(AlignmentUpdate("g", 20))
+    task.obey(WatermarkAlignmentUpdate("g", 20))
     assert task.ready()
 
 
 def test_a_source_that_waits_can_be_stopped_and_then_holds_nobody_back() -> None:
     task, _ = aligned_task()
-    task.obey(AlignmentUpdate("g", -100))
+    task.obey(WatermarkAlignmentUpdate("g", -100))
     task.poll()
     task.take_messages()
     assert not task.ready()

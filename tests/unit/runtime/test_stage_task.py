@@ -15,6 +15,7 @@ from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.functions import MapFunction, RuntimeContext
 from firesteel.contracts.source import SourceFunction
 from firesteel.graph.stream_graph import Chaining, Edge
+from firesteel.metrics import MetricKind
 from firesteel.plan.exchange import Broadcast, Rebalance
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import OperatorStatistics
@@ -22,8 +23,6 @@ from firesteel.plan.operator_specs import TimestampsSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, LatencyMarker, StreamStatus, Watermark
 from firesteel.runtime.wire_format import encode
-from firesteel.testing.flow import Flow
-from firesteel.testing.harness import TaskHarness
 from firesteel.testing.scripted_source import (
     Emit,
     EmitWatermark,
@@ -33,6 +32,8 @@ from firesteel.testing.scripted_source import (
     Step,
     WaitForever,
 )
+from firesteel_support.flow import Flow
+from firesteel_support.task_harness import TaskHarness
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 
@@ -353,7 +354,12 @@ def test_a_report_has_counters_accumulators_and_metrics() -> None:
     by_counts = sorted((o.records_in, o.records_out) for o in report.operators)
     assert by_counts == [(0, 3), (2, 0), (3, 0), (3, 2), (3, 3), (3, 3)]
     assert report.accumulators["total"].get_local_value() == 12
-    assert report.metrics["Map.maps"] == 3
+    # Two operators of the same name keep their own.
+    maps = [value for value in report.metrics if value.name == "maps"]
+    assert [(value.operator, value.subtask, value.kind, value.value) for value in maps] == [
+        ("Map", 0, MetricKind.COUNTER, 3)
+    ] * 2
+    assert len({value.operator_id for value in maps}) == 2
     assert all(isinstance(entry, OperatorStatistics) for entry in report.operators)
 
 
@@ -368,7 +374,7 @@ class Unmeasurable(MapFunction):
 def test_a_gauge_that_raises_does_not_fail_the_task(caplog: pytest.LogCaptureFixture) -> None:
     task = TaskHarness(two_stages([1], Unmeasurable()), stage=1)
     for _ in range(2):
-        assert "Map.ratio" not in task.task.report().metrics
+        assert "ratio" not in {value.name for value in task.task.report().metrics}
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "the metric 'Map.ratio' cannot be reported"
     ]
@@ -393,13 +399,29 @@ def test_a_report_tells_how_far_event_time_has_come() -> None:
     stamp.task.receive(row(Watermark(5), 0))
     assert watermarks(stamp, "Stamp") == (5, never)
     source = TaskHarness(flow.plan()).task.report().metrics
-    assert source["Source: numbers.currentOutputWatermark"] == never
-    assert "Source: numbers.currentInputWatermark" not in source
+    assert {value.name: value.value for value in source} == {"currentOutputWatermark": never}
 
 
 def watermarks(task: TaskHarness, operator: str) -> tuple[int, int]:
-    metrics = task.task.report().metrics
-    return metrics[f"{operator}.currentInputWatermark"], metrics[f"{operator}.currentOutputWatermark"]
+    metrics = {value.name: value.value for value in task.task.report().metrics if value.operator == operator}
+    return metrics["currentInputWatermark"], metrics["currentOutputWatermark"]
+
+
+def test_counters_of_an_operator_have_its_watermark_unless_it_is_idle() -> None:
+    flow = Flow()
+    flow.collect(flow.map(flow.source([1], parallelism=1), lambda v: v, by=Rebalance()), "out")
+    task = TaskHarness(flow.plan(), stage=1)
+
+    def shown() -> list[int | None]:
+        return [entry.watermark for entry in task.task.report().operators]
+
+    assert shown() == [None, None]
+    task.task.receive(row(Watermark(41), 0))
+    assert shown() == [41, 41]
+    task.task.receive(row(StreamStatus(active=False), 1))
+    assert shown() == [None, None]
+    task.task.receive(row(StreamStatus(active=True), 2))
+    assert shown() == [41, 41]
 
 
 def test_a_report_does_not_change_when_the_task_goes_on() -> None:
@@ -453,3 +475,13 @@ def test_an_error_in_close_does_not_keep_the_others_open(closed: list[str]) -> N
     errors = TaskHarness(flow.plan()).task.close()
     assert closed == ["a", "b", "c"]
     assert len(errors) == 2
+
+
+def test_a_task_can_say_what_takes_its_memory() -> None:
+    flow = Flow()
+    keyed = flow.reduce(flow.source([1]), lambda a, b: a, key=lambda v: v, parallelism=1)
+    flow.collect(keyed, "out")
+    task = TaskHarness(flow.plan(), stage=1)
+    task.task.receive(row(Chunk(list(range(1000))), 0))
+    assert "'Reduce' (1/1) has 1,000 entries of state, about 0." in task.task.describe_memory()
+    assert "'Sink: Collect' (1/1) has no keyed state" in task.task.describe_memory()

@@ -1,4 +1,4 @@
-"""A subtask's part in checkpoints: what deltas build on, how long changes are tracked, what an abort undoes."""
+"""A subtask's side of checkpoints: what deltas build on, how long changes are tracked, what an abort undoes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
 from firesteel.runtime.snapshot_writer import SnapshotFile, SnapshotForm
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 CHECKPOINT, SAVEPOINT, STOP = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT, CheckpointKind.STOP
 
@@ -43,14 +43,14 @@ def durable(
     while not snapshot.is_serialised:
         snapshot.step(1000)
     file = SnapshotFile(snapshot, harness.services)
-    file.write(snapshot.take())
+    file.write(snapshot.drain())
     file.finish()
     return snapshot
 
 
 def base(snapshot: SubtaskSnapshot) -> int:
     """How many segments a snapshot builds on."""
-    return len(snapshot.parts[0].base)
+    return len(snapshot.sections[0].base)
 
 
 def test_too_much_state_for_the_memory_of_the_master_is_refused() -> None:
@@ -59,7 +59,7 @@ def test_too_much_state_for_the_memory_of_the_master_is_refused() -> None:
     snapshot = begun(subtask, 1)
     while not snapshot.is_serialised:
         snapshot.step(1000)
-    pieces = snapshot.take()
+    pieces = snapshot.drain()
     file = SnapshotFile(snapshot, subtask.services, SnapshotForm(inline_limit=100))
     with pytest.raises(CheckpointError, match=r"larger than the 100 bytes .* execution.checkpointing.dir"):
         file.write(pieces)
@@ -69,7 +69,7 @@ def test_too_much_state_for_the_memory_of_the_master_is_refused() -> None:
 # What deltas build on ----------------------------------------------------------------------------------
 
 
-def test_a_late_confirmation_of_an_older_checkpoint_does_not_replace_a_newer_base() -> None:
+def test_late_news_of_the_completion_of_an_older_checkpoint_does_not_replace_a_newer_base() -> None:
     subtask = reducing()
     subtask.process([("a", 1), ("b", 1)])
     durable(subtask, 1)
@@ -82,8 +82,8 @@ def test_a_late_confirmation_of_an_older_checkpoint_does_not_replace_a_newer_bas
     following = durable(subtask, 4, completed=3)  # so the subtask learns that 3 is complete
     subtask.vertex.checkpoint_complete(2)  # and only then of 2
     last = durable(subtask, 5, completed=2)
-    assert following.parts[0].base == newer.handles[0].keyed
-    assert last.parts[0].base == newer.handles[0].keyed
+    assert following.sections[0].base == newer.handles[0].keyed
+    assert last.sections[0].base == newer.handles[0].keyed
 
 
 def test_checkpoints_older_than_the_base_are_forgotten() -> None:
@@ -116,7 +116,7 @@ def test_an_older_savepoint_goes_on_when_a_newer_checkpoint_is_complete() -> Non
     subtask.vertex.checkpoint_complete(2)
     subtask.process([("a", 1)])
     savepoint.step(1000)
-    assert [piece.is_keyed for piece in savepoint.take()].count(True) == 1
+    assert [piece.is_keyed for piece in savepoint.drain()].count(True) == 1
 
 
 # Savepoints --------------------------------------------------------------------------------------------

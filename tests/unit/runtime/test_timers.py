@@ -23,7 +23,7 @@ from firesteel.plan.operator_specs import ProcessSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.operator import Timestamps
 from firesteel.testing import FunctionHarness, simulated_environment
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 REGISTER = {"e": "register_event_time_timer", "p": "register_processing_time_timer"}
 DELETE = {"e": "delete_event_time_timer", "p": "delete_processing_time_timer"}

@@ -20,7 +20,7 @@ from firesteel.plan.operator_specs import RuntimeMode, TimestampsSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime import elements
 from firesteel.runtime.elements import Chunk, StreamStatus
-from firesteel.testing.harness import OperatorHarness
+from firesteel.testing._operator_harness import OperatorHarness
 
 
 def assigner(strategy: WatermarkStrategy, interval: str = "200 ms", **settings: Any) -> OperatorHarness:

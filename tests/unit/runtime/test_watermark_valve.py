@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firesteel.common.time import MIN_TIMESTAMP
-from firesteel.runtime.watermark_valve import WatermarkValve
+from firesteel.runtime.inputs.watermark_valve import WatermarkValve
 
 
 def test_one_channel_passes_rising_watermarks_only() -> None:

@@ -33,9 +33,9 @@ from firesteel.datastream.window import (
 )
 from firesteel.plan.operator_specs import WindowSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.operators.pane_windows import PaneWindowOperator
-from firesteel.runtime.operators.window import WindowOperator
-from firesteel.testing.harness import OperatorHarness
+from firesteel.runtime.operators.windows.general_operator import WindowOperator
+from firesteel.runtime.operators.windows.pane_operator import PaneWindowOperator
+from firesteel.testing._operator_harness import OperatorHarness
 
 END = 2**63 - 1
 
@@ -89,7 +89,7 @@ def dropped(harness: OperatorHarness) -> int:
     return found
 
 
-# L6 -----------------------------------------------------------------------------------------------------
+# L06 ----------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -115,7 +115,7 @@ def test_l06_results_leave_before_the_watermark_that_fired_them(trigger: Any) ->
     assert order == ["result", "watermark"]
 
 
-# L7 -----------------------------------------------------------------------------------------------------
+# L07 ----------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -138,7 +138,7 @@ def test_l07_a_record_may_be_late_for_some_sliding_windows_only(trigger: Any) ->
     assert (emitted(op), op.output.sides) == ([[1], [1, 2]], {})
 
 
-# L8 -----------------------------------------------------------------------------------------------------
+# L08 ----------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -156,7 +156,7 @@ def test_l08_each_late_but_allowed_record_fires_at_once_with_everything(
     assert emitted(op) == []
 
 
-# L9 -----------------------------------------------------------------------------------------------------
+# L09 ----------------------------------------------------------------------------------------------------
 
 
 @BOTH

@@ -184,9 +184,17 @@ def test_a_value_that_cannot_travel_raises() -> None:
         encode_chunk_body([threading.Lock()], None)
 
 
-def test_plain_values_are_written_without_a_memo() -> None:
-    # The memo costs about half of the time; that it is off shows in the repeated text.
+@pytest.mark.parametrize(("flat", "times"), [(True, 2), (False, 1)])
+def test_flat_values_are_written_without_a_memo(flat: bool, times: int) -> None:
+    # That it is off shows in the repeated text.
     text = "a text that is written twice"
-    _, body = encode_chunk_body([text, text], None)
-    assert body.count(text.encode()) == 2
+    _, body = encode_chunk_body([(text, 1), (text, 2)], None, flat=flat)
+    assert body.count(text.encode()) == times
     assert wire_format.HEADER_SIZE == 15
+
+
+@pytest.mark.parametrize("first", [1, (1, 2), {"a": 1}], ids=str)
+def test_what_is_in_a_record_twice_arrives_as_one_object(first: Any) -> None:
+    shared = [1]
+    received = rows_of([first, {"here": shared, "there": (shared,)}])[1]
+    assert received["here"] is received["there"][0]

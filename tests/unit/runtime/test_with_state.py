@@ -9,7 +9,7 @@ import pytest
 from firesteel.common.errors import JobExecutionError, WrongArgumentError
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.functions import MapFunction
-from firesteel.datastream.stream import DataStream
+from firesteel.datastream._stream import DataStream
 from firesteel.runtime.operators.with_state import TABLE
 from firesteel.testing import FunctionHarness, simulated_environment
 

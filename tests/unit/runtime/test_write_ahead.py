@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from firesteel.contracts.write_ahead import FileCheckpointCommitter, GenericWrit
 from firesteel.plan.operator_specs import SinkSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointKind
+from firesteel.runtime.operators.write_ahead import LogSegment, _Committers
 from firesteel.testing.checkpoint_harness import CheckpointHarness
 
 SENT: list[Any] = []
@@ -120,20 +122,123 @@ def test_a_sink_without_a_committer_is_refused() -> None:
         CheckpointHarness(SinkSpec(Shipped.of(Bare(), "add_sink")))
 
 
-def test_notes_survive_and_belong_to_job_operator_and_subtask(tmp_path: Path) -> None:
-    def committer(job: str = "j", operator: str = "o") -> FileCheckpointCommitter:
-        made = FileCheckpointCommitter(tmp_path)
-        made.set_job_id(job)
-        made.set_operator_id(operator)
-        made.create_resource()
-        made.open()
-        return made
+def noted_in(directory: Path, job: str = "j", operator: str = "o") -> FileCheckpointCommitter:
+    made = FileCheckpointCommitter(directory)
+    made.set_job_id(job)
+    made.set_operator_id(operator)
+    made.create_resource()
+    made.open()
+    return made
 
-    committer().commit_checkpoint(1, 7)
-    assert committer().is_checkpoint_committed(1, 7)
-    assert not committer().is_checkpoint_committed(1, 6)
-    assert not committer().is_checkpoint_committed(0, 7)
-    assert not committer(job="k").is_checkpoint_committed(1, 7)
-    assert not committer(operator="p").is_checkpoint_committed(1, 7)
-    committer().commit_checkpoint(1, 0)
-    assert not committer().is_checkpoint_committed(1, 7)
+
+def test_notes_survive_and_belong_to_job_operator_and_subtask(tmp_path: Path) -> None:
+    noted_in(tmp_path).commit_checkpoint(1, 7)
+    assert noted_in(tmp_path).is_checkpoint_committed(1, 7)
+    assert not noted_in(tmp_path).is_checkpoint_committed(1, 6)
+    assert not noted_in(tmp_path).is_checkpoint_committed(0, 7)
+    assert not noted_in(tmp_path, job="k").is_checkpoint_committed(1, 7)
+    assert not noted_in(tmp_path, operator="p").is_checkpoint_committed(1, 7)
+    noted_in(tmp_path).commit_checkpoint(1, 0)
+    assert not noted_in(tmp_path).is_checkpoint_committed(1, 7)
+
+
+def test_a_note_and_its_folders_are_on_disk_when_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the records of a checkpoint that was sent are sent again after a power loss."""
+    synced: list[tuple[str, list[str]]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            synced.append((os.path.relpath(path, tmp_path), sorted(os.listdir(path))))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    committer = FileCheckpointCommitter(tmp_path / "notes")
+    committer.set_job_id("job")
+    committer.set_operator_id("sink")
+    committer.create_resource()
+    assert synced == [(".", ["notes"])]
+    committer.commit_checkpoint(0, 0)
+    assert os.listdir(tmp_path / "notes") == []  # a task that never sends anything leaves nothing
+    committer.commit_checkpoint(0, 7)
+    assert synced[1:] == [("notes", ["job"]), ("notes/job", ["sink"]), ("notes/job/sink", ["0"])]
+
+
+def test_a_job_that_starts_from_a_savepoint_does_not_send_what_the_job_before_has_sent(
+    spec: SinkSpec, tmp_path: Path
+) -> None:
+    """Notes are kept for the job that made them, and its savepoint says which one that was."""
+    other = SinkSpec(Shipped.of(Outbox(FileCheckpointCommitter(tmp_path), "another job"), "add_sink"))
+    first = CheckpointHarness(spec)
+    first[0].process(["a"])
+    savepoint = first.checkpoint(1, CheckpointKind.SAVEPOINT)
+    first.complete(1)
+    second = CheckpointHarness(other, restore=savepoint)
+    second[0].process(["b"])
+    second.checkpoint(2)
+    second.complete(2)
+    assert [values for _, _, values in SENT] == [["a"], ["b"]]
+
+
+def test_notes_of_a_later_future_do_not_count_for_a_job_that_starts_from_an_older_savepoint(
+    spec: SinkSpec,
+) -> None:
+    """Both continue savepoint 1 under one job id; checkpoint 2 of the second is another one than that of the first."""
+    first = CheckpointHarness(spec)
+    first[0].process(["a"])
+    savepoint = first.checkpoint(1, CheckpointKind.SAVEPOINT)
+    first.complete(1)
+    first[0].process(["b"])
+    first.checkpoint(2)
+    first.complete(2)
+    second = CheckpointHarness(spec, restore=savepoint)
+    second[0].process(["b", "c"])
+    checkpoint = second.checkpoint(2)  # and dies before it hears that it is complete
+    CheckpointHarness(spec, restore=checkpoint)
+    assert [values for _, _, values in SENT] == [["a"], ["b"], ["b", "c"]]
+
+
+def test_notes_of_another_run_do_not_count_for_a_savepoint_that_was_not_sent(spec: SinkSpec) -> None:
+    first = CheckpointHarness(spec, 2)
+    first[1].process(["a"])
+    savepoint = first.checkpoint(1, CheckpointKind.SAVEPOINT)  # and dies before it hears that it is complete
+    other = CheckpointHarness(spec, 2)
+    other[1].process(["b"])
+    other.checkpoint(1)
+    other.complete(1)
+    CheckpointHarness(spec, restore=savepoint)
+    assert [values for _, _, values in SENT] == [["b"], ["a"]]
+
+
+def test_restored_records_are_noted_where_their_job_looks(spec: SinkSpec) -> None:
+    """Two jobs in a row start from one savepoint; the second must know what the first has sent of it."""
+    first = CheckpointHarness(spec)
+    first[0].process(["a"])
+    savepoint = first.checkpoint(1, CheckpointKind.SAVEPOINT)
+    for _ in range(2):
+        CheckpointHarness(spec, restore=savepoint)
+    assert [values for _, _, values in SENT] == [["a"]]
+
+
+def test_notes_do_not_go_away_with_time(tmp_path: Path) -> None:
+    """A savepoint may be hundreds of checkpoints old when a job starts from it."""
+    committer = noted_in(tmp_path)
+    for checkpoint in [*range(1, 151), *range(152, 155), 156]:
+        committer.commit_checkpoint(0, checkpoint)
+    assert all(noted_in(tmp_path).is_checkpoint_committed(0, checkpoint) for checkpoint in (1, 150, 153))
+    assert not any(noted_in(tmp_path).is_checkpoint_committed(0, checkpoint) for checkpoint in (151, 155))
+    (note,) = (tmp_path / "j" / "o").iterdir()
+    assert note.read_text() == "1-150 152-154 156"
+
+
+def test_records_of_a_checkpoint_from_before_they_knew_their_notes_are_looked_up_by_the_job(
+    tmp_path: Path,
+) -> None:
+    old = LogSegment.__new__(LogSegment)
+    old.__setstate__([1, 0, 1000, ("a",)])  # type: ignore[attr-defined]
+    committers = _Committers("op")
+    committers.start(FileCheckpointCommitter(tmp_path), "my job")
+    assert committers.name(old) == "my job"

@@ -10,7 +10,15 @@ import pytest
 
 from firesteel.common.errors import UserCodeError
 from firesteel.common.typeinfo import Types
-from firesteel.contracts.sink import CommitRequest, Committer, Sink, SinkContext, SinkFunction, SinkWriter
+from firesteel.contracts.sink import (
+    CommitRequest,
+    Committer,
+    Sink,
+    SinkContext,
+    SinkFunction,
+    SinkWriter,
+    at_record,
+)
 from firesteel.plan.operator_specs import RuntimeMode, WriterSinkSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointKind
@@ -255,3 +263,46 @@ def test_state_that_nobody_takes_back_is_refused() -> None:
     before[0].process(["a"])
     with pytest.raises(UserCodeError, match="it must have a method restore_writer"):
         CheckpointHarness(spec, restore=before.checkpoint(1))
+
+
+# Batches ------------------------------------------------------------------------------------------------
+
+
+class TakesBatches(Sink):
+    def create_writer(self, context: SinkContext) -> SinkWriter:
+        return BatchWriter()
+
+
+class BatchWriter(SinkWriter):
+    def write(self, value: Any, context: SinkFunction.Context) -> None:
+        raise AssertionError("records come by write_batch")
+
+    def write_batch(
+        self, values: list[Any], timestamps: Sequence[int | None] | None, context: SinkFunction.Context
+    ) -> None:
+        CALLS.append((values, timestamps, context.timestamp()))
+        if "bad" in values:
+            raise at_record(ValueError("does not fit"), values.index("bad"))
+        if "awful" in values:
+            raise ValueError("one of them does not fit")
+
+
+def test_a_writer_that_takes_batches_gets_them_with_their_timestamps() -> None:
+    harness = CheckpointHarness(TakesBatches())
+    harness[0].process(["a", "b"], [1, None])
+    harness[0].process(["c"])
+    assert CALLS == [(["a", "b"], [1, None], None), (["c"], None, None)]
+
+
+def test_a_writer_that_takes_batches_can_say_which_record_does_not_fit() -> None:
+    harness = CheckpointHarness(TakesBatches())
+    with pytest.raises(UserCodeError) as raised:
+        harness[0].process(["a", "bad", "b"])
+    assert "record:   'bad'" in str(raised.value)
+
+
+def test_a_writer_that_takes_batches_need_not_know_which_record_does_not_fit() -> None:
+    harness = CheckpointHarness(TakesBatches())
+    with pytest.raises(UserCodeError) as raised:
+        harness[0].process(["a", "awful"])
+    assert "record:" not in str(raised.value)

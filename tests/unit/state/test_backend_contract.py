@@ -25,11 +25,11 @@ from firesteel.contracts.state import (
 )
 from firesteel.contracts.state_backend import StateStore, StateStoreContext
 from firesteel.plan.state_handles import StateMode
-from firesteel.state.cached_backend import CachedBackend
-from firesteel.state.custom_backend import CustomBackend, OpenedStore
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.cached.backend import CachedBackend
+from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.keyed_snapshot import KeyedSnapshot
+from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.state_stores import DictStore, check_state_store
 
@@ -50,21 +50,21 @@ class SqliteStore(StateStore):
     def __init__(self, context: StateStoreContext) -> None:
         self._db = sqlite3.connect(f"{context.directory()}/state.db", isolation_level=None)
         self._db.execute("PRAGMA synchronous = OFF")
-        self._db.execute("CREATE TABLE records (place BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID")
+        self._db.execute("CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID")
 
-    def get_all(self, places: Sequence[bytes]) -> list[bytes | None]:
-        query = "SELECT record FROM records WHERE place = ?"
-        rows = [self._db.execute(query, (place,)).fetchone() for place in places]
+    def get_all(self, record_keys: Sequence[bytes]) -> list[bytes | None]:
+        query = "SELECT record FROM records WHERE key = ?"
+        rows = [self._db.execute(query, (record_key,)).fetchone() for record_key in record_keys]
         return [None if row is None else row[0] for row in rows]
 
     def put_all(self, records: Sequence[tuple[bytes, bytes]], gone: Sequence[bytes]) -> None:
         self._db.execute("BEGIN")
         self._db.executemany("REPLACE INTO records VALUES (?, ?)", records)
-        self._db.executemany("DELETE FROM records WHERE place = ?", [(place,) for place in gone])
+        self._db.executemany("DELETE FROM records WHERE key = ?", [(record_key,) for record_key in gone])
         self._db.execute("COMMIT")
 
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        query = "SELECT place, record FROM records WHERE place > ? ORDER BY place LIMIT ?"
+        query = "SELECT key, record FROM records WHERE key > ? ORDER BY key LIMIT ?"
         return self._db.execute(query, (after, count)).fetchall()
 
     def close(self) -> None:
@@ -284,11 +284,11 @@ def test_a_snapshot_is_of_the_moment_it_began(make: Make) -> None:
         assert list(again) == ([key] if key < 30 else [])
 
 
-def test_a_delta_holds_what_was_touched_since_the_confirmed_one(make: Make) -> None:
+def test_a_delta_holds_what_was_touched_since_the_completed_one(make: Make) -> None:
     backend = make(incremental=True)
     put(backend, dict.fromkeys(range(100), 1))
     full = written(backend.begin_snapshot(1))
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     put(backend, {5: 2, 6: None, 200: 3})
     snapshot = backend.begin_snapshot(2)
     assert snapshot.base == 1
@@ -302,12 +302,12 @@ def test_what_was_touched_before_an_aborted_checkpoint_is_in_the_next_delta(make
     backend = make(incremental=True)
     put(backend, dict.fromkeys(range(30), 1))
     full = written(backend.begin_snapshot(1))
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     put(backend, {1: 2})
     backend.begin_snapshot(2).step(1)
     backend.discard(2)
     put(backend, {2: 2})
-    written(backend.begin_snapshot(3))  # neither confirmed nor discarded yet
+    written(backend.begin_snapshot(3))  # neither completed nor discarded yet
     put(backend, {3: 2})
     snapshot = backend.begin_snapshot(4)
     assert snapshot.base == 1
@@ -323,7 +323,7 @@ def test_after_so_many_deltas_comes_a_full_one(make: Make) -> None:
         snapshot = backend.begin_snapshot(number)
         kinds.append(snapshot.is_full)
         written(snapshot)
-        backend.confirm(number)
+        backend.checkpoint_completed(number)
     assert kinds == [True, False, False, True, False, False]
 
 
@@ -335,7 +335,7 @@ def test_a_delta_larger_than_the_full_one_is_followed_by_a_full_one(make: Make) 
         snapshot = backend.begin_snapshot(number)
         kinds.append(snapshot.is_full)
         written(snapshot)
-        backend.confirm(number)
+        backend.checkpoint_completed(number)
         put(backend, dict.fromkeys(range(100), number))
     assert kinds == [True, False, True]
 
@@ -347,7 +347,7 @@ def test_without_increments_every_snapshot_is_full_and_nothing_is_noted_in_betwe
         snapshot = backend.begin_snapshot(number)
         assert snapshot.is_full
         written(snapshot)
-        backend.confirm(number)
+        backend.checkpoint_completed(number)
         assert backend.tracks == isinstance(backend, CachedBackend)
         put(backend, dict.fromkeys(range(10), 2))
         assert not backend._keys.changes.count()
@@ -412,13 +412,13 @@ def test_timers_are_of_the_moment_the_snapshot_began(make: Make) -> None:
     queue.add(2, "new")
     queue.remove(3, "k9")
     full = blocks + written(snapshot)
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     delta = written(backend.begin_snapshot(2))
     for blocks, wanted in ((full, expected), (full + delta, set(queue.entries()))):
         new = restored(make, blocks)
-        assert new.unclaimed() == (["timers"])
+        assert new.unregistered() == (["timers"])
         assert set(new.timer_queue("timers").entries()) == wanted
-        assert new.unclaimed() == []
+        assert new.unregistered() == []
 
 
 def test_timers_that_come_and_go_do_not_pile_up_when_checkpoints_fail(
@@ -429,7 +429,7 @@ def test_timers_that_come_and_go_do_not_pile_up_when_checkpoints_fail(
     queue = backend.timer_queue("timers")
     queue.add(10_000, "stays")
     written(backend.begin_snapshot(1))
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     most = 0
     for number in range(2, 12):
         for time in range(300):
@@ -460,18 +460,18 @@ def test_timers_are_restored_into_a_queue_that_is_there_already(make: Make) -> N
     assert list(other.entries()) == [(4, ("b", "window"))]
 
 
-def test_restored_timers_that_nobody_asks_for_can_be_dropped_or_taken(make: Make) -> None:
+def test_restored_timers_that_nobody_asks_for_can_be_dropped_or_popped(make: Make) -> None:
     backend = make()
     for name in ("dropped", "taken"):
         queue = backend.timer_queue(name)
         for number in range(5):
             queue.add(number, number)
     new = restored(make, written(backend.begin_snapshot(1)))
-    assert set(new.unclaimed()) == {"dropped", "taken"}
-    assert sorted(new.take_restored_timers("taken", False)) == [(number, number) for number in range(5)]
-    assert new.take_restored_timers("taken", False) == []
-    new.drop_unclaimed()
-    assert new.unclaimed() == []
+    assert set(new.unregistered()) == {"dropped", "taken"}
+    assert sorted(new.pop_restored_timers("taken", False)) == [(number, number) for number in range(5)]
+    assert new.pop_restored_timers("taken", False) == []
+    new.drop_unregistered()
+    assert new.unregistered() == []
     assert list(new.timer_queue("dropped").entries()) == []
 
 
@@ -586,7 +586,7 @@ def test_old_values_are_migrated_and_found_under_a_new_name(make: Make, kind: st
     if ttl:
         descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
     state = new.get_keyed_state(descriptor)
-    assert new.unclaimed() == []
+    assert new.unregistered() == []
     for key in "abc":
         turn_to(new, key)
         assert evolution.read(state) == evolution.expected
@@ -616,10 +616,10 @@ def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped(make: Make) -> 
     new = restored(make, blocks)
     new.expect(metas)
     new.get_list_state(LIST)
-    assert new.unclaimed() == ["value"]
+    assert new.unregistered() == ["value"]
     assert {meta.name for meta in new.metas()} == {"value", "list"}
-    new.drop_unclaimed()
-    assert new.unclaimed() == []
+    new.drop_unregistered()
+    assert new.unregistered() == []
     assert {meta.name for meta in new.metas()} == {"list"}
     assert got(new, "abc") == dict.fromkeys("abc")
 
@@ -628,8 +628,8 @@ def test_window_functions_may_ask_late(make: Make) -> None:
     blocks, metas = saved(make, VALUE, lambda state: state.update(1))
     new = restored(make, blocks)
     new.expect(metas)
-    new.asks_late = True
-    assert new.unclaimed() == []
+    new.registers_late = True
+    assert new.unregistered() == []
     assert got(new, "abc") == dict.fromkeys("abc", 1)
 
 
@@ -641,7 +641,7 @@ def test_backends_read_each_others_snapshots(make: Make, other: str) -> None:
     backend = make(incremental=True)
     put(backend, {key: key for key in range(50)})
     full = written(backend.begin_snapshot(1))
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     put(backend, dict.fromkeys(range(10)))
     delta = written(backend.begin_snapshot(2))
     new = restored(MAKERS[other], full, delta)
@@ -686,12 +686,12 @@ def test_a_late_migration_is_part_of_the_next_delta(make: Make) -> None:
     put(old, {"a": 1, "b": 2})
     first, metas = written(old.begin_snapshot(1)), old.metas()
     backend = make(incremental=True)
-    backend.asks_late = True
+    backend.registers_late = True
     backend.expect(metas)
     for block in first:
         backend.restore_block(block)
     full = written(backend.begin_snapshot(1))
-    backend.confirm(1)
+    backend.checkpoint_completed(1)
     descriptor = ValueStateDescriptor("renamed", Types.INT())
     descriptor.set_version(2, lambda value, version: value * 10)
     descriptor.renamed_from("value")

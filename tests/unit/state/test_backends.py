@@ -9,7 +9,7 @@ import pytest
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError, StorageError
 from firesteel.state.backends import create_backend
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 
 
@@ -72,5 +72,5 @@ def test_increments_are_a_matter_of_options() -> None:
         snapshot = backend.begin_snapshot(1)
         while not snapshot.done:
             snapshot.step()
-        backend.confirm(1)
+        backend.checkpoint_completed(1)
         assert backend.begin_snapshot(2).is_full == (value == "false")

@@ -16,7 +16,7 @@ from firesteel.common.errors import InvalidOptionError, StorageError, WrongArgum
 from firesteel.contracts.state_backend import StateBackend, StateStore, StateStoreContext, store_opener
 from firesteel.plan.shipped import Shipped
 from firesteel.state.backends import check_backend, create_backend
-from firesteel.state.custom_backend import CustomBackend, OpenedStore
+from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore
 from firesteel.testing.state_stores import DictStore, check_state_store
 
 
@@ -57,7 +57,7 @@ class WithoutStore(StateBackend):
 
 
 class Unfinished(StateStore):
-    def get_all(self, places: Sequence[bytes]) -> list[bytes | None]:
+    def get_all(self, record_keys: Sequence[bytes]) -> list[bytes | None]:
         return []
 
 
@@ -141,7 +141,7 @@ def test_a_backend_of_the_program_wins_over_the_configuration() -> None:
     configuration = Configuration.from_dict(
         {"state.backend.type": "disk", "state.backend.disk.cache-entries": "2"}
     )
-    backend = create_backend(configuration, chosen=chosen)
+    backend = create_backend(configuration, program_backend=chosen)
     assert type(backend) is CustomBackend
     table = backend.table("t")
     for key in range(100):
@@ -158,7 +158,7 @@ def test_a_backend_of_the_program_wins_over_the_configuration() -> None:
 def test_a_store_has_a_directory_of_its_own_when_it_wants_one(tmp_path: Path) -> None:
     configuration = Configuration.from_dict({"io.tmp.dirs": str(tmp_path)})
     chosen = Shipped.of(lambda context: Remembering(context), "set_state_backend()")
-    backends = [create_backend(configuration, chosen=chosen) for _ in range(2)]
+    backends = [create_backend(configuration, program_backend=chosen) for _ in range(2)]
     assert list(tmp_path.iterdir()) == []
     directories = [store.context.directory() for store in Remembering.made]
     assert [store.context.directory() for store in Remembering.made] == directories
@@ -177,14 +177,16 @@ def refuse(context: StateStoreContext) -> StateStore:
 
 def test_a_store_that_cannot_be_opened_is_named() -> None:
     with pytest.raises(ConnectionError) as caught:
-        create_backend(Configuration(), operator="counter", chosen=Shipped.of(refuse, "x"))
+        create_backend(Configuration(), operator="counter", program_backend=Shipped.of(refuse, "x"))
     assert "raised while the state store function refuse at" in caught.value.__notes__[0]
     assert "of operator 'counter'" in caught.value.__notes__[0]
 
 
 def test_something_that_is_no_store_is_refused_when_it_is_opened() -> None:
     with pytest.raises(StorageError, match=r"must give operator 'counter' a StateStore, got \{\} \(dict\)"):
-        create_backend(Configuration(), operator="counter", chosen=Shipped.of(lambda context: {}, "x"))
+        create_backend(
+            Configuration(), operator="counter", program_backend=Shipped.of(lambda context: {}, "x")
+        )
 
 
 # Stores that do not do their part ---------------------------------------------------------------------
@@ -200,12 +202,12 @@ def opened(**methods: Callable[..., Any]) -> OpenedStore:
     ("answer", "reason"),
     [
         (None, "must give a list, got None"),
-        ([], "must give 2 records, one for each place, got 0"),
+        ([], "must give 2 records, one for each record key, got 0"),
         ([b"x", "y"], "must give bytes, or None where there is no record"),
     ],
 )
 def test_wrong_answers_of_get_all_are_noticed(answer: Any, reason: str) -> None:
-    store = opened(get_all=lambda places: answer)
+    store = opened(get_all=lambda record_keys: answer)
     with pytest.raises(
         StorageError, match=rf"get_all\(\) of the state store Odd of operator 'counter' {reason}"
     ):
@@ -217,12 +219,12 @@ def test_wrong_answers_of_get_all_are_noticed(answer: Any, reason: str) -> None:
     [
         (None, "a list, got None"),
         ([(b"b", b"1"), (b"c", b"2"), (b"d", b"3")], "at most 2 records, got 3"),
-        ([b"b"], "pairs of place and record, both bytes"),
-        ([7], "pairs of place and record, both bytes"),
-        ([(b"b", "1")], "pairs of place and record, both bytes"),
-        ([(b"a", b"1")], "places behind b'a' in ascending order"),
-        ([(b"c", b"1"), (b"b", b"1")], "places behind b'a' in ascending order"),
-        ([(b"b", b"1"), (b"b", b"1")], "places behind b'a' in ascending order"),
+        ([b"b"], "pairs of record key and record, both bytes"),
+        ([7], "pairs of record key and record, both bytes"),
+        ([(b"b", "1")], "pairs of record key and record, both bytes"),
+        ([(b"a", b"1")], "record keys behind b'a' in ascending order"),
+        ([(b"c", b"1"), (b"b", b"1")], "record keys behind b'a' in ascending order"),
+        ([(b"b", b"1"), (b"b", b"1")], "record keys behind b'a' in ascending order"),
     ],
 )
 def test_wrong_answers_of_scan_are_noticed(answer: Any, reason: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueStateDescriptor
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.key_space import TableId
 
@@ -36,7 +36,7 @@ def blocks_of(backend: HashMapBackend, number: int = 1) -> list[bytes]:
 def everything_in(backend: DiskBackend, names: list[str]) -> dict[str, dict[Any, Any]]:
     found: dict[str, dict[Any, Any]] = {name: {} for name in names}
     tables = {name: backend.table(name) for name in names}
-    for keys in backend._disk_spaces[0].all_keys():
+    for keys in backend._cached_spaces[0].all_keys():
         for key in keys:
             backend.touch((key,))
             for name, table in tables.items():
@@ -47,7 +47,7 @@ def everything_in(backend: DiskBackend, names: list[str]) -> dict[str, dict[Any,
 
 def test_a_key_whose_record_went_may_meet_another_key_with_its_hash(backend: DiskBackend) -> None:
     assert hash(-1) == hash(-2)
-    space = backend._disk_spaces[0]
+    space = backend._cached_spaces[0]
     table = space.table("value")
     space.load([-1])
     table[-1] = 1
@@ -76,7 +76,7 @@ def test_state_larger_than_the_cache_is_restored_with_deltas(cache: int) -> None
     tables["first"].update((f"user-{n}", n) for n in range(5_000))
     tables["second"].update((f"user-{n}", [n]) for n in range(0, 5_000, 3))
     blocks = blocks_of(source)
-    source.confirm(1)
+    source.checkpoint_completed(1)
     changed = [f"user-{n}" for n in range(0, 6_000, 100)]
     source.touch(changed)
     for number, key in enumerate(changed):
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_grow_is_an_error_with_a_sentence(limit: int) -> None
         import resource
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
         from firesteel.common.errors import StorageError
-        from firesteel.state.disk_backend import DiskBackend
+        from firesteel.state.cached.disk_backend import DiskBackend
         backend = DiskBackend(cache_entries=100)
         table = backend.table("value")
         try:
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_grow_is_an_error_with_a_sentence(limit: int) -> None
             print(error)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "state on disk cannot be written to a file in" in done.stdout
@@ -189,7 +189,7 @@ def test_a_file_that_cannot_grow_is_an_error_with_a_sentence(limit: int) -> None
 def test_what_is_removed_after_it_was_restored_twice_does_not_come_back(
     backend: DiskBackend, in_restore: bool
 ) -> None:
-    value, space = TableId("value", False), backend._disk_spaces[0]
+    value, space = TableId("value", False), backend._cached_spaces[0]
     backend._restore_entries(value, ["a", "b"], [1, 1])
     space.evict(2)
     backend._restore_entries(value, ["a"], [2])  # of a delta; nobody looks what there is on disk

@@ -18,7 +18,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.operator_snapshot import OperatorSnapshot
+from firesteel.state.snapshot.operator_snapshot import OperatorSnapshot
 
 
 @pytest.fixture

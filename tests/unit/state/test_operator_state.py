@@ -14,7 +14,7 @@ from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor
 from firesteel.plan.state_handles import StateMeta, StateMode
 from firesteel.state.operator_state import OperatorStateBackend
-from firesteel.state.state_blocks import write_block
+from firesteel.state.snapshot.state_blocks import write_block
 
 LIST = ListStateDescriptor("list", Types.INT())
 MAP = MapStateDescriptor("map", Types.STRING(), Types.INT())
@@ -141,7 +141,7 @@ def test_old_items_are_migrated_and_found_under_a_new_name() -> None:
     changed.set_version(2, lambda value, version: str(value))
     assert list(new.get_list_state(renamed)) == ["1@0"]
     assert dict(new.get_broadcast_state(changed).items()) == {"a": "1"}
-    assert new.unclaimed() == []
+    assert new.unregistered() == []
 
 
 @pytest.mark.parametrize("was_union", [False, True])
@@ -176,9 +176,9 @@ def test_an_item_that_cannot_be_migrated_is_shown() -> None:
 def test_state_that_nobody_asks_for_is_listed_and_can_be_dropped() -> None:
     new = OperatorStateBackend()
     new.restore(saved([1]), 0, 1)
-    assert new.unclaimed() == ["list"]
-    new.drop_unclaimed()
-    assert new.unclaimed() == []
+    assert new.unregistered() == ["list"]
+    new.drop_unregistered()
+    assert new.unregistered() == []
     assert list(new.get_list_state(LIST)) == []
 
 

@@ -18,7 +18,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.operator_snapshot import OperatorSnapshot
+from firesteel.state.snapshot.operator_snapshot import OperatorSnapshot
 from firesteel.testing import FunctionHarness, simulated_environment
 from firesteel.testing.manual_clock import ManualClock
 
@@ -245,7 +245,7 @@ def test_expired_entries_may_be_seen_once(bench: Bench) -> None:
 # Reducing and aggregating ---------------------------------------------------------------------------
 
 
-def test_reducing_state_starts_anew(bench: Bench) -> None:
+def test_reducing_state_starts_again(bench: Bench) -> None:
     state = bench.state("reducing")
     state.add(1)
     bench.wait(99)
@@ -265,7 +265,7 @@ def test_additions_build_on_an_expired_value_that_may_be_seen(bench: Bench) -> N
     assert state.get() == 3
 
 
-def test_aggregating_state_starts_anew(bench: Bench) -> None:
+def test_aggregating_state_starts_again(bench: Bench) -> None:
     state = bench.state("aggregating", on_read=True)
     state.add(1)
     bench.wait(99)

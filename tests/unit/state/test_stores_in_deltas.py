@@ -10,11 +10,11 @@ import pytest
 from firesteel.plan.job_plan import OperatorPlan, VertexPlan
 from firesteel.plan.operator_specs import PrintSpec
 from firesteel.plan.state_handles import OperatorHandle, OperatorRestore, Segment
-from firesteel.runtime.operators.panes import PaneGrid, PaneStore
+from firesteel.runtime.operators.windows.panes import PaneGrid, PaneStore
 from firesteel.runtime.restore import restore_operator
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.operator_state import OperatorStateBackend
-from firesteel.state_processor.folded_state import FoldedState
+from firesteel.state_processor._folded_state import FoldedState
 
 PANES = "\0panes"
 
@@ -24,7 +24,7 @@ class Subtask:
 
     def __init__(self) -> None:
         self.backend = HashMapBackend(incremental=True)
-        self.panes = PaneStore(PaneGrid(10, 10, 0), True, 0)
+        self.panes = PaneStore(PaneGrid(10, 10, 0), 0)
         self.backend.add_store(PANES, self.panes)
         self.chain: list[list[bytes]] = []
 
@@ -43,7 +43,7 @@ class Subtask:
         payloads: list[bytes] = []
         while not snapshot.done:
             payloads += snapshot.step()
-        self.backend.confirm(snapshot.checkpoint_id)
+        self.backend.checkpoint_completed(snapshot.checkpoint_id)
         if payloads:  # a segment without blocks is not written
             self.chain.append(payloads)
 
@@ -53,7 +53,7 @@ def restored(subtasks: list[Subtask]) -> Subtask:
     segments: dict[Segment, list[bytes]] = {}
     handles = []
     for number, subtask in enumerate(subtasks):
-        chain = tuple(Segment(f"{number}-{place}", 0, 0, 0, 0) for place in range(len(subtask.chain)))
+        chain = tuple(Segment(f"{number}-{index}", 0, 0, 0, 0) for index in range(len(subtask.chain)))
         segments.update(zip(chain, subtask.chain, strict=True))
         handles.append(OperatorHandle("id", number, chain))
     new = Subtask.__new__(Subtask)
@@ -61,7 +61,7 @@ def restored(subtasks: list[Subtask]) -> Subtask:
     plan = VertexPlan(0, "windows", 0, 0, 1, 128, (OperatorPlan("id", "windows", PrintSpec()),))
     found = OperatorRestore(len(subtasks), 128, tuple(handles))
     restore_operator(found, plan, 0, new.backend, OperatorStateBackend(), lambda segment: segments[segment])
-    new.panes = PaneStore(PaneGrid(10, 10, 0), True, 0)
+    new.panes = PaneStore(PaneGrid(10, 10, 0), 0)
     new.backend.add_store(PANES, new.panes)
     new.chain = []
     return new

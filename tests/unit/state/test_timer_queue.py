@@ -133,7 +133,7 @@ def test_a_frozen_queue_hands_out_the_timers_of_a_time_in_their_order() -> None:
     queue.add(1, "new")
     taken = []
     while not frozen.done:
-        (times, entries), _ = frozen.take(3)
+        (times, entries), _ = frozen.pop(3)
         assert set(times) <= {1}
         taken += entries
     assert taken == list("abcdefg")

@@ -29,9 +29,9 @@ from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment, StateMeta, StateMode
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.key_space import TableId
-from firesteel.state.state_blocks import Block, read_block, write_block
+from firesteel.state.snapshot.state_blocks import Block, read_block, write_block
 from firesteel.state_processor import SavepointReader, StateEntry, TimerEntry
-from firesteel.state_processor.folded_state import FoldedState
+from firesteel.state_processor._folded_state import FoldedState
 
 COUNT = ValueStateDescriptor("count", Types.INT())
 Segments = Sequence[Iterable[Block]]
@@ -243,7 +243,7 @@ def test_full_snapshot_and_deltas_give_what_the_backend_held(
         while not snapshot.done:
             payloads += snapshot.step()
         folded.apply(payloads)
-        backend.confirm(number)
+        backend.checkpoint_completed(number)
         held = backend.table("count")
         assert folded.tables.get(TableId("count", False), {}) == held
 

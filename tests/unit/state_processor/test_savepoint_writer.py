@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firesteel.checkpoint.restore_point import load, verify
 from firesteel.checkpoint.storage import MemoryStorage
+from firesteel.checkpoint.stored_checkpoint import load, verify
 from firesteel.common.errors import InvalidKeyError, StateError, StorageError, WrongArgumentError
 from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
@@ -29,7 +29,7 @@ from firesteel.graph.operator_ids import id_of_uid
 from firesteel.plan.state_handles import CheckpointKind, StateMode
 from firesteel.state.key_space import TableId
 from firesteel.state_processor import REMOVE, SavepointReader, SavepointWriter, StateEntry
-from firesteel.state_processor.saved_operator import SavedOperator
+from firesteel.state_processor._saved_operator import SavedOperator
 
 COUNT = ValueStateDescriptor("count", Types.INT())
 LETTERS = {letter: number for number, letter in enumerate("abcdefgh", 1)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from firesteel.common.errors import TypeMismatchError, UserCodeError, WrongArgum
 from firesteel.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from firesteel.common.typeinfo import Types
 from firesteel.connectors.files.bulk_batches import BATCH_RECORDS
+from firesteel.connectors.files.finished_parts import FOLDER
 from firesteel.connectors.files.rolling import OnCheckpointRollingPolicy, PartFileInfo
 from firesteel.datastream.connectors.file_system import (
     BucketAssigner,
@@ -45,10 +47,15 @@ def run(sink: Any, parallelism: int = 1, **more: Any) -> CheckpointHarness:
     return CheckpointHarness(WriterSinkSpec(Shipped.of(sink, "sink_to"), None), parallelism, **more)
 
 
+def short(path: Path, base: Path) -> str:
+    """A name without what makes it unique."""
+    return re.sub("-[0-9a-f]{16}-", "-", str(path.relative_to(base)))
+
+
 def finished(base: Path, read: Any = parquet.read_table) -> dict[str, list[tuple[Any, ...]]]:
     """Names and records of what everybody may see."""
     return {
-        str(path.relative_to(base)): [tuple(row.values()) for row in read(path).to_pylist()]
+        short(path, base): [tuple(row.values()) for row in read(path).to_pylist()]
         for path in sorted(base.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
@@ -56,7 +63,13 @@ def finished(base: Path, read: Any = parquet.read_table) -> dict[str, list[tuple
 
 def hidden(base: Path) -> list[str]:
     """Names of the others, without what tells writers apart."""
-    return sorted(path.name.rsplit(".", 1)[0] for path in base.rglob(".*") if path.is_file())
+    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != FOLDER]
+    return sorted(short(path, path.parent).rsplit(".", 1)[0] for path in files)
+
+
+def only_part(base: Path) -> Path:
+    (path,) = base.glob("part-*")
+    return path
 
 
 @pytest.mark.parametrize(
@@ -71,7 +84,7 @@ def test_a_file_is_closed_at_every_checkpoint_and_finished_when_it_is_complete(
     running[0].process([("a", 1), ("b", 2)])
     assert hidden(tmp_path) == [".part-0-0.inprogress"]
     running.checkpoint(1)
-    assert (finished(tmp_path, read), hidden(tmp_path)) == ({}, [".part-0-0.pending"])
+    assert (finished(tmp_path, read), hidden(tmp_path)) == ({}, [".part-0-0.inprogress"])
     running[0].process([("c", 3)])
     running.complete(1)
     assert finished(tmp_path, read) == {"part-0-0": [("a", 1), ("b", 2)]}
@@ -159,7 +172,7 @@ def test_what_was_pending_at_the_checkpoint_is_finished_after_a_crash_and_the_re
     checkpoint = before.checkpoint(1)
     before[0].process([("forgotten", 2)])
     before.close()
-    assert hidden(tmp_path) == [".part-0-0.pending"]
+    assert hidden(tmp_path) == [".part-0-0.inprogress"]
     gc.collect()  # Parquet's own writer ends its file when it is collected; nobody may notice
     after = run(bulk_sink(tmp_path), restore=checkpoint)
     assert finished(tmp_path) == {"part-0-0": [("a", 1)]}
@@ -182,7 +195,7 @@ def test_a_zombie_and_files_of_a_process_that_was_killed_do_no_harm(tmp_path: Pa
     after.checkpoint(2)
     after.complete(2)
     assert finished(tmp_path) == {"part-0-0": [("a", 1)], "part-0-1": [("new", 2)]}
-    assert hidden(tmp_path) == [".part-0-1.pending"]
+    assert hidden(tmp_path) == [".part-0-1.inprogress"]
 
 
 def test_another_parallelism(tmp_path: Path) -> None:
@@ -209,8 +222,9 @@ def test_a_program_may_change_from_rows_to_a_bulk_format(tmp_path: Path) -> None
     after[0].process([("a", 1)])
     after.checkpoint(2)
     after.complete(2)
-    assert (tmp_path / "part-0-0").read_text() == "a line\n"
-    (tmp_path / "part-0-0").unlink()
+    (lines,) = tmp_path.glob("part-*-0-0")
+    assert lines.read_text() == "a line\n"
+    lines.unlink()
     assert finished(tmp_path) == {"part-0-1": [("a", 1)]}
 
 
@@ -236,7 +250,7 @@ def test_row_groups_are_as_large_as_asked_for(tmp_path: Path) -> None:
     records = [("x" * 10, number) for number in range(5 * BATCH_RECORDS + 1)]
     running[0].process(records)
     running.finish()
-    file = parquet.ParquetFile(tmp_path / "part-0-0")
+    file = parquet.ParquetFile(only_part(tmp_path))
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     assert [group.num_rows for group in groups] == [2 * BATCH_RECORDS, 2 * BATCH_RECORDS, BATCH_RECORDS + 1]
     assert groups[0].column(0).compression == "ZSTD"
@@ -288,7 +302,7 @@ def test_a_writer_gets_records_one_by_one_or_in_batches(
     running = run(bulk_sink(tmp_path, Calls(batches)), checkpointing=False)
     running[0].process(list(range(BATCH_RECORDS + 2)))
     running.finish()
-    assert (tmp_path / "part-0-0").read_text().splitlines() == lines
+    assert only_part(tmp_path).read_text().splitlines() == lines
 
 
 def test_batches_can_be_given_to_every_writer(tmp_path: Path) -> None:

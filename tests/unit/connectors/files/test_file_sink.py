@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,7 +14,8 @@ import pytest
 from firesteel.common.errors import ProgramError, UserCodeError, WrongArgumentError
 from firesteel.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from firesteel.common.typeinfo import Types
-from firesteel.connectors.files.bucket_assigners import DateTimeBucketAssigner
+from firesteel.connectors.files.finished_parts import FOLDER
+from firesteel.connectors.files.sink import DateTimeBucketAssigner
 from firesteel.contracts.sink import SinkFunction
 from firesteel.datastream.connectors.file_system import (
     BucketAssigner,
@@ -45,10 +48,15 @@ def run(sink: Any, parallelism: int = 1, type_info: Any = None, **more: Any) -> 
     return CheckpointHarness(WriterSinkSpec(Shipped.of(sink, "sink_to"), type_info), parallelism, **more)
 
 
+def short(path: Path, base: Path) -> str:
+    """A name without what makes it unique."""
+    return re.sub("-[0-9a-f]{16}-", "-", str(path.relative_to(base)))
+
+
 def finished(base: Path) -> dict[str, list[str]]:
     """Names and lines of what everybody may see."""
     return {
-        str(path.relative_to(base)): path.read_text().splitlines()
+        short(path, base): path.read_text().splitlines()
         for path in sorted(base.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
@@ -56,7 +64,18 @@ def finished(base: Path) -> dict[str, list[str]]:
 
 def hidden(base: Path) -> list[str]:
     """Names of the others, without what tells writers apart."""
-    return sorted(path.name.rsplit(".", 1)[0] for path in base.rglob(".*") if path.is_file())
+    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != FOLDER]
+    return sorted(short(path, path.parent).rsplit(".", 1)[0] for path in files)
+
+
+def lines(base: Path) -> list[str]:
+    """Of all files that everybody may see."""
+    return sorted(line for path in base.rglob("part-*") for line in path.read_text().splitlines())
+
+
+def only_part(base: Path) -> Path:
+    (path,) = base.glob("part-*")
+    return path
 
 
 def test_a_part_file_is_in_progress_then_pending_then_finished(tmp_path: Path) -> None:
@@ -64,7 +83,7 @@ def test_a_part_file_is_in_progress_then_pending_then_finished(tmp_path: Path) -
     running[0].process(["a", "b"])
     assert hidden(tmp_path) == [".part-0-0.inprogress"]
     running[0].process(["c"])  # the fourth byte was written: the next record begins another file
-    assert hidden(tmp_path) == [".part-0-0.pending", ".part-0-1.inprogress"]
+    assert hidden(tmp_path) == [".part-0-0.inprogress", ".part-0-1.inprogress"]
     running.checkpoint(1)
     assert finished(tmp_path) == {}
     running.complete(1)
@@ -140,7 +159,24 @@ def test_another_job_does_not_replace_files(tmp_path: Path) -> None:
         running = run(row_sink(tmp_path), checkpointing=False)
         running[0].process([value])
         running.finish()
-    assert finished(tmp_path) == {"part-0-0": ["old"], "part-0-1": ["new"]}
+    assert lines(tmp_path) == ["new", "old"]
+
+
+def test_two_sinks_share_a_directory(tmp_path: Path) -> None:
+    """Also when one of them continues, and when both continue from the same checkpoint."""
+    first, second = run(row_sink(tmp_path)), run(row_sink(tmp_path))
+    first[0].process(["a"])
+    second[0].process(["b"])
+    checkpoint = first.checkpoint(1)
+    second.checkpoint(1)
+    twins = [first, run(row_sink(tmp_path), restore=checkpoint)]
+    for number, running in enumerate([*twins, second]):
+        running[0].process([f"{number}"])
+        running.finish()
+        running.checkpoint(2, CheckpointKind.FINAL)
+        if running is not first:  # of the twins only one has a future, and the other one must do no harm
+            running.complete(2)
+    assert lines(tmp_path) == ["1", "2", "a", "b"]
 
 
 # Rolling ----------------------------------------------------------------------------------------------
@@ -156,9 +192,9 @@ def test_files_are_rolled_by_age_and_by_inactivity(tmp_path: Path) -> None:
     for _ in range(9):
         running[0].advance(1.0)
         running[0].process(["busy"])
-    assert hidden(tmp_path) == [".part-0-0.pending", ".part-0-1.inprogress"]
+    assert hidden(tmp_path) == [".part-0-0.inprogress", ".part-0-1.inprogress"]
     running[0].advance(1.0)
-    assert hidden(tmp_path) == [".part-0-0.pending", ".part-0-1.pending"]
+    assert hidden(tmp_path) == [".part-0-0.inprogress", ".part-0-1.inprogress"]
     assert running[0].operator.next_deadline() == float("inf")
 
 
@@ -230,23 +266,23 @@ def ends_with(base: Path, checkpoint: Any, *records: str) -> dict[str, list[str]
     return finished(base)
 
 
-def test_a_file_goes_on_at_its_length_at_the_checkpoint(tmp_path: Path) -> None:
+def test_a_file_is_resumed_at_its_length_at_the_checkpoint(tmp_path: Path) -> None:
     before, checkpoint = in_progress_at_checkpoint(tmp_path)
     before.close()
     assert ends_with(tmp_path, checkpoint, "new") == {"part-0-0": ["kept", "new"]}
     assert hidden(tmp_path) == []
 
 
-def test_a_file_that_was_rolled_after_the_checkpoint_goes_on_too(tmp_path: Path) -> None:
+def test_a_file_that_was_rolled_after_the_checkpoint_is_resumed_too(tmp_path: Path) -> None:
     before, checkpoint = in_progress_at_checkpoint(tmp_path)
     before.finish()
     before.checkpoint(2)
     before.close()
-    assert hidden(tmp_path) == [".part-0-0.pending"]
+    assert hidden(tmp_path) == [".part-0-0.inprogress"]
     assert ends_with(tmp_path, checkpoint, "new") == {"part-0-0": ["kept", "new"]}
 
 
-def test_a_zombie_that_goes_on_writing_does_not_get_into_the_file(tmp_path: Path) -> None:
+def test_a_zombie_that_keeps_writing_does_not_get_into_the_file(tmp_path: Path) -> None:
     zombie, checkpoint = in_progress_at_checkpoint(tmp_path)
     after = run(row_sink(tmp_path), restore=checkpoint)
     zombie[0].process(["from beyond"])
@@ -301,41 +337,184 @@ def test_files_of_subtasks_that_are_no_more_are_rolled(tmp_path: Path) -> None:
     }
 
 
-def test_finishing_twice_and_finishing_what_was_taken_away(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    before = run(row_sink(tmp_path, part_size=1))
-    before[0].process(["a"])
-    checkpoint = before.checkpoint(1)
+# Finishing --------------------------------------------------------------------------------------------
+
+
+def pending_at_checkpoint(base: Path) -> tuple[CheckpointHarness, Any]:
+    """One file that waits and one in progress."""
+    running = run(row_sink(base, part_size=2))
+    running[0].process(["aa", "b"])
+    checkpoint = running.checkpoint(1)
+    running[0].process(["forgotten"])
+    return running, checkpoint
+
+
+def resume(base: Path, checkpoint: Any) -> dict[str, list[str]]:
+    run(row_sink(base), restore=checkpoint).close()
+    return finished(base)
+
+
+def hidden_part(base: Path, number: int = 0) -> Path:
+    (path,) = base.glob(f".part-*-{number}.*")
+    return path
+
+
+def test_finishing_twice_is_finishing_once(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
     before.complete(1)
     before.close()
-    run(row_sink(tmp_path), restore=checkpoint).close()
-    assert list(finished(tmp_path)) == ["part-0-0"]
-    (tmp_path / "part-0-0").unlink()
-    with caplog.at_level(logging.WARNING):
-        run(row_sink(tmp_path), restore=checkpoint).close()
-    assert "it seems that it was finished and taken away" in caplog.text
+    assert resume(tmp_path, checkpoint) == {"part-0-0": ["aa"]}
 
 
-def test_a_crash_between_the_two_steps_of_finishing_is_made_good(tmp_path: Path) -> None:
-    before = run(row_sink(tmp_path, part_size=1))
+def test_a_finished_file_may_be_taken_away(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.complete(1)
+    before.close()
+    only_part(tmp_path).rename(tmp_path / "kept elsewhere")
+    for _ in range(2):  # what a committer has not finished itself it need not prove
+        assert list(resume(tmp_path, checkpoint)) == ["kept elsewhere"]
+    (tmp_path / "kept elsewhere").unlink()
+    assert resume(tmp_path / "moved", checkpoint) == {}  # the program may have another base path now
+
+
+def test_a_whole_bucket_may_be_taken_away(tmp_path: Path) -> None:
+    sink = FileSink.for_row_format(str(tmp_path), TEXT).with_bucket_assigner(FirstLetter()).build()
+    before = run(sink)
     before[0].process(["a"])
+    before.finish()
+    checkpoint = before.checkpoint(1, CheckpointKind.FINAL)
+    before.complete(1)
+    shutil.rmtree(tmp_path / "a")
+    run(sink, restore=checkpoint).close()
+    assert finished(tmp_path) == {}
+
+
+def test_going_back_to_before_a_file_was_finished_and_taken_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, checkpoint = in_progress_at_checkpoint(tmp_path)
+    before.finish()
+    before.checkpoint(2)
+    before.complete(2)
+    only_part(tmp_path).unlink()
+    with caplog.at_level(logging.WARNING):
+        assert ends_with(tmp_path, checkpoint, "new") == {"part-0-1": ["new"]}
+    assert "its records will be written again" in caplog.text
+
+
+def test_a_file_that_was_never_finished_and_is_gone_fails_the_job(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.close()
+    hidden_part(tmp_path).unlink()
+    with pytest.raises(
+        UserCodeError, match="3 bytes of records are in the checkpoint, but neither"
+    ) as caught:
+        resume(tmp_path, checkpoint)
+    (name,) = set(re.findall(r"part-[0-9a-f]{16}-0-0", str(caught.value)))
+    confirmation = tmp_path / FOLDER / f".{name}"
+    assert f"say so with an empty file for each: {confirmation}" in str(caught.value)
+    confirmation.parent.mkdir()
+    confirmation.touch()
+    assert resume(tmp_path, checkpoint) == {}
+
+
+def test_all_files_that_are_gone_are_named_and_none_is_finished(tmp_path: Path) -> None:
+    before = run(row_sink(tmp_path, part_size=1))
+    before[0].process(list("abcd"))
     checkpoint = before.checkpoint(1)
     before.close()
-    (pending,) = tmp_path.glob(".part-0-0.pending.*")
-    os.link(pending, tmp_path / "part-0-0")
-    run(row_sink(tmp_path, part_size=1), restore=checkpoint).close()
-    assert (finished(tmp_path), pending.exists()) == ({"part-0-0": ["a"]}, False)
+    hidden_part(tmp_path, 0).unlink()
+    hidden_part(tmp_path, 2).unlink()
+    with pytest.raises(UserCodeError, match=r"4 bytes of records .*-0-0 \(2 bytes\), .*-0-2 \(2 bytes\)"):
+        resume(tmp_path, checkpoint)
+    assert finished(tmp_path) == {}
+
+
+def test_a_file_that_has_changed_since_the_checkpoint_fails_the_job(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.close()
+    path = hidden_part(tmp_path)
+    path.write_text("other things\n")
+    with pytest.raises(UserCodeError, match="has 13 bytes, but had 3 at the checkpoint"):
+        resume(tmp_path, checkpoint)
+    path.rename(tmp_path / path.name.split(".")[1])
+    with pytest.raises(UserCodeError, match="there is a file of that name with 13"):
+        resume(tmp_path, checkpoint)
 
 
 def test_a_file_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
-    running = run(row_sink(tmp_path, part_size=1))
-    running[0].process(["a", "b"])
-    running.checkpoint(1)
-    (tmp_path / "part-0-0").write_text("precious")
-    with pytest.raises(UserCodeError, match="FileExistsError"):
+    running, _ = pending_at_checkpoint(tmp_path)
+    precious = tmp_path / hidden_part(tmp_path).name.split(".")[1]
+    precious.write_text("precious")
+    with pytest.raises(UserCodeError, match="another file has its name"):
         running.complete(1)
-    assert (tmp_path / "part-0-0").read_text() == "precious"
+    assert precious.read_text() == "precious"
+
+
+def test_a_look_that_fails_does_not_mean_that_nothing_is_there(tmp_path: Path) -> None:
+    """Neither when files are finished nor when they go on."""
+    out = tmp_path / "out"
+    before, checkpoint = pending_at_checkpoint(out)
+    before.close()
+    out.rename(tmp_path / "away")
+    out.symlink_to("out")
+    with pytest.raises(UserCodeError, match="Too many levels of symbolic links"):
+        resume(out, checkpoint)
+    out.unlink()
+    (tmp_path / "away").rename(out)
+    assert resume(out, checkpoint) == {"part-0-0": ["aa"]}
+
+
+def test_the_umask_decides_who_may_read_finished_files(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        running = run(row_sink(tmp_path), checkpointing=False)
+        running[0].process(["a"])
+        running.finish()
+    finally:
+        os.umask(before)
+    assert only_part(tmp_path).stat().st_mode & 0o777 == 0o640
+
+
+def test_without_checkpoints_nothing_but_part_files_is_left(tmp_path: Path) -> None:
+    running = run(row_sink(tmp_path), checkpointing=False)
+    running[0].process(["a"])
+    running.finish()
+    running.close()
+    assert [path.name for path in tmp_path.iterdir()] == [only_part(tmp_path).name]
+
+
+# What earlier versions left -----------------------------------------------------------------------------
+
+
+def as_before(path: Path) -> Path:
+    """The name that earlier versions gave to a file when it was rolled."""
+    return path.rename(path.parent / path.name.replace(".inprogress.", ".pending."))
+
+
+def test_a_file_of_an_earlier_version_is_finished(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.close()
+    as_before(hidden_part(tmp_path))
+    assert resume(tmp_path, checkpoint) == {"part-0-0": ["aa"]}
+    assert resume(tmp_path, checkpoint) == {"part-0-0": ["aa"]}
+
+
+def test_a_file_that_an_earlier_version_rolled_after_the_checkpoint_is_resumed(tmp_path: Path) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.close()
+    as_before(hidden_part(tmp_path, 1))
+    assert ends_with(tmp_path, checkpoint, "new") == {"part-0-0": ["aa"], "part-0-1": ["b", "new"]}
+
+
+def test_a_crash_between_the_two_steps_by_which_earlier_versions_finished_is_made_good(
+    tmp_path: Path,
+) -> None:
+    before, checkpoint = pending_at_checkpoint(tmp_path)
+    before.close()
+    pending = as_before(hidden_part(tmp_path))
+    os.link(pending, tmp_path / pending.name.split(".")[1])
+    assert (resume(tmp_path, checkpoint), pending.exists()) == ({"part-0-0": ["aa"]}, False)
 
 
 # Encoding and buckets ---------------------------------------------------------------------------------
@@ -400,7 +579,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         OutputFileConfig("a/b", "")
     with pytest.raises(WrongArgumentError, match="an Encoder"):
         FileSink.for_row_format("x", str)  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="'hdfs://x'"):
-        FileSink.for_row_format("hdfs://x", TEXT)
+    with pytest.raises(ProgramError, match="'ftp://x'"):
+        FileSink.for_row_format("ftp://x", TEXT)
     with pytest.raises(ProgramError, match="at least 1 ms"):
         FileSink.for_row_format("x", TEXT).with_bucket_check_interval(0)

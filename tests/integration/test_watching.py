@@ -1,0 +1,87 @@
+"""What is seen of a job on Spark: its metrics over all its processes, watermarks, back pressure, and its end."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+from conftest import SparkEnvironment
+
+from firesteel.common import WatermarkStrategy
+from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext
+from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.remote.history import ended_jobs
+from firesteel.jobmaster.remote.running_job import running_jobs
+from firesteel.metrics import MetricKind
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 2000
+PAYLOAD_BYTES = 20_000
+
+
+class Large(MapFunction):
+    """Makes records that do not fit into the buffers behind it, compressed or not."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.made = runtime_context.get_metrics_group().add_group("records").counter("made")
+        self.noise = random.Random(0).randbytes(1000 * PAYLOAD_BYTES)
+
+    def map(self, value: int) -> tuple[int, bytes]:
+        self.made.inc()
+        start = value % 1000 * PAYLOAD_BYTES
+        return value, self.noise[start : start + PAYLOAD_BYTES]
+
+
+class Slow(MapFunction):
+    def map(self, value: Any) -> Any:
+        time.sleep(0.003)
+        return value[0]
+
+
+def test_a_job_is_seen_while_it_runs_and_afterwards(
+    environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESTEEL_REGISTER", "1")
+    env = environment(2, **{"firesteel.metrics.interval": "50 ms", "firesteel.shuffle.buffer": "64 kb"})
+    env.from_sequence(1, RECORDS).map(Large()).name("large").rebalance().map(Slow()).name("slow").add_sink(
+        DiscardingSink()
+    )
+    client = env.execute_async("watched")
+    assert isinstance(client, MasterJobClient)
+    job_id = str(client.get_job_id())
+
+    worst, listed = 0.0, []
+    while not client.is_over():
+        statistics = client.statistics()
+        worst = max(worst, statistics["large"].back_pressure or 0.0)
+        if statistics["large"].records_in and not listed:
+            listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
+        time.sleep(0.02)  # paces the looks; nothing depends on it
+    client.wait()
+
+    assert worst > 0.5, "the slow stage behind it holds it up nearly all the time"
+    assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
+    made = [value for value in client.metrics().values if value.full_name == "records.made"]
+    assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]
+    assert client.metrics().total("records.made") == RECORDS
+    assert client.statistics()["Sink: DiscardingSink"].records_in == RECORDS
+    assert [job for job, _ in running_jobs() if job.entry.job_id == job_id] == []
+    (ended,) = [job for job in ended_jobs() if job.job_id == job_id]
+    assert (ended.name, ended.status, ended.reason) == ("watched", "FINISHED", "")
+
+
+def test_event_time_is_seen_while_a_job_runs(environment: SparkEnvironment) -> None:
+    env = environment(1, **{"firesteel.metrics.interval": "50 ms"})
+    stamped = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
+    numbers = env.from_sequence(1, 200).assign_timestamps_and_watermarks(stamped)
+    numbers.map(lambda value: (value,)).map(Slow()).add_sink(DiscardingSink())
+    client: Any = env.execute_async("with event time")
+    seen = set()
+    while not client.is_over():
+        seen.add(client.statistics().watermark)
+        time.sleep(0.02)  # paces the looks; nothing depends on it
+    client.wait()
+    assert any(0 < watermark < 200 for watermark in seen if watermark is not None), seen

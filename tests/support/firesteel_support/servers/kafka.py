@@ -1,0 +1,328 @@
+"""A real Kafka broker for tests: one process in KRaft mode on loopback, with what tests do to it.
+
+Its jars come once from Maven's repository, by mvn or else by Apache Ivy, which is among PySpark's jars, and stay
+in the user's cache.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firesteel_support.servers import Server, free_port, missing, running
+
+__all__ = ["VERSION", "KafkaBroker", "kafka", "kafka_broker"]
+
+VERSION = "4.1.1"
+
+#: For what will never happen: machines may be slow.
+_PATIENCE = 120.0
+
+_JVM = ["-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>firesteel</groupId><artifactId>kafka-for-tests</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+  </dependency></dependencies>
+</project>
+"""
+
+#: One broker has all replicas; groups and transactions begin at once; topics are made on purpose only.
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.session.timeout.ms": "3000",  # a broker that was killed may come back after this
+    "broker.heartbeat.interval.ms": "500",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "log.cleaner.enable": "false",
+    "controller.quorum.election.timeout.ms": "300",
+}
+
+
+class KafkaBroker:
+    """A broker that runs, and the calls that tests make; each topic's name is made unique by `topic`."""
+
+    def __init__(self, server: Server, bootstrap_servers: str) -> None:
+        self.server = server
+        self.bootstrap_servers = bootstrap_servers
+        self._admin: Any = None
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash does."""
+        self.server.kill()
+
+    def stop(self) -> None:
+        """Shut the broker down."""
+        self.server.stop()
+
+    def start(self) -> None:
+        """Start a broker that was killed or stopped: same ports, same logs."""
+        self.server.start()
+
+    def restart(self) -> None:
+        """Kill the broker and start it again."""
+        self.kill()
+        self.start()
+
+    def topic(self, name: str = "topic", partitions: int = 1, **config: str) -> str:
+        """Make a new topic whose name begins with ``name``; settings are spelled with ``_`` for ``.``."""
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        self.create_topic(unique, partitions, **config)
+        return unique
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Make a topic of exactly this name."""
+        from confluent_kafka.admin import NewTopic
+
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        for done in self.admin().create_topics([new]).values():
+            done.result(_PATIENCE)
+        self._wait_for_partitions(name, partitions)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have this many partitions."""
+        from confluent_kafka.admin import NewPartitions
+
+        for done in self.admin().create_partitions([NewPartitions(topic, total)]).values():
+            done.result(_PATIENCE)
+        self._wait_for_partitions(topic, total)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic."""
+        for done in self.admin().delete_topics([topic]).values():
+            done.result(_PATIENCE)
+
+    def delete_records_before(self, topic: str, partition: int, offset: int) -> None:
+        """Do what retention does: records before ``offset`` are gone."""
+        from confluent_kafka import TopicPartition
+
+        for done in self.admin().delete_records([TopicPartition(topic, partition, offset)]).values():
+            done.result(_PATIENCE)
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        timestamp: int = 0,
+    ) -> None:
+        """Write records, and return when the broker has them."""
+        from confluent_kafka import Producer
+
+        failed: list[Any] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5})
+        chosen: dict[str, Any] = {} if partition is None else {"partition": partition}
+        if headers is not None:
+            chosen["headers"] = list(headers)
+        for value in values:
+            while True:
+                try:
+                    producer.produce(
+                        topic,
+                        value,
+                        key,
+                        timestamp=timestamp,
+                        on_delivery=lambda error, _: failed.extend([error] if error else []),
+                        **chosen,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        left = producer.flush(_PATIENCE)
+        assert (left, failed) == (0, []), f"{left} records were not delivered: {failed[:1]}"
+
+    def consume(self, topic: str, isolation: str = "read_committed") -> list[Any]:
+        """All messages that a topic has now, one partition after the other, each in order."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": f"tests-{uuid.uuid4().hex}",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            found: list[Any] = []
+            for partition in sorted(consumer.list_topics(topic, _PATIENCE).topics[topic].partitions):
+                consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+                found += self._read_to_end(consumer)
+            return found
+        finally:
+            consumer.close()
+
+    def values(self, topic: str, isolation: str = "read_committed") -> list[bytes]:
+        """The values of all messages that a topic has now."""
+        return [message.value() for message in self.consume(topic, isolation)]
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """The offsets that a group has committed, by partition."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        asked = self.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        offsets = next(iter(asked.values())).result(_PATIENCE).topic_partitions
+        return {each.partition: each.offset for each in offsets if each.topic == topic}
+
+    def admin(self) -> Any:
+        """A client that administers the broker."""
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:  # kept: a client that nobody holds ends, and with it what was asked
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        return self._admin
+
+    @staticmethod
+    def _read_to_end(consumer: Any) -> Iterator[Any]:
+        from confluent_kafka import KafkaError
+
+        while True:
+            message = consumer.poll(_PATIENCE)
+            assert message is not None, "the broker does not answer"
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise AssertionError(f"consuming failed: {error}")
+
+    def _wait_for_partitions(self, topic: str, count: int) -> None:
+        """Brokers answer that a topic is made before every one of them knows it."""
+        admin = self.admin()
+        while True:
+            found = admin.list_topics(timeout=_PATIENCE).topics.get(topic)
+            if found is not None and not found.error and len(found.partitions) == count:
+                return
+
+
+def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaBroker]:
+    """A new broker in a directory of its own; ``settings`` go into its server.properties."""
+    java = _java()
+    jars = _jars(java)
+    port, controller = free_port(), free_port()
+    properties = directory / "server.properties"
+    chosen = {
+        **_SETTINGS,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "log.dirs": str(directory / "logs"),
+        **(settings or {}),
+    }
+    properties.write_text("".join(f"{key}={value}\n" for key, value in chosen.items()))
+    command = [java, *_JVM, "-cp", f"{jars}/*"]
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    _run(
+        [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
+    )
+    address = f"127.0.0.1:{port}"
+    with running("kafka", [*command, "kafka.Kafka", str(properties)], directory, _Answers(address)) as server:
+        yield KafkaBroker(server, address)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """One broker for all tests of a process."""
+    yield from kafka_broker(tmp_path_factory.mktemp("kafka"))
+
+
+class _Answers:
+    """Whether the broker tells about itself."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __call__(self) -> bool:
+        from confluent_kafka.admin import AdminClient
+
+        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        return bool(client.list_topics(timeout=2.0).brokers)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        missing("Kafka", "there is no Java, which it runs on")
+    assert found is not None
+    return found
+
+
+def _jars(java: str) -> Path:
+    """The directory with Kafka's jars; made once, and put in its place by renaming, so that others never see a part of it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firesteel-tests"
+    place = cache / f"kafka-{VERSION}"
+    if place.is_dir():
+        return place
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as work:
+        fetched = Path(work) / "jars"
+        maven = shutil.which("mvn")
+        if maven is not None:
+            _fetch_with_maven(maven, Path(work), fetched)
+        else:
+            _fetch_with_ivy(java, Path(work), fetched)
+        try:
+            fetched.rename(place)
+        except OSError:
+            if not place.is_dir():
+                raise  # else another process was faster
+    return place
+
+
+def _fetch_with_maven(maven: str, work: Path, jars: Path) -> None:
+    (work / "pom.xml").write_text(_POM)
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    _fetch([maven, "-q", "-B", "-f", str(work / "pom.xml"), *goal], jars)
+
+
+def _fetch_with_ivy(java: str, work: Path, jars: Path) -> None:
+    import pyspark
+
+    found = list((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        missing("Kafka", "its jars are fetched by mvn or by Ivy, and neither is here")
+    what = ["-confs", "default", "-dependency", "org.apache.kafka", "kafka_2.13", VERSION]
+    where = ["-cache", str(work / "ivy"), "-retrieve", f"{jars}/[artifact]-[revision].[ext]"]
+    _fetch([java, "-jar", str(found[0]), *what, *where], jars)
+
+
+def _fetch(command: list[str], jars: Path) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode or not (jars / f"kafka_2.13-{VERSION}.jar").is_file():
+        missing("Kafka", f"its jars cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
