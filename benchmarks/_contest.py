@@ -1,4 +1,4 @@
-"""The same unchanged program on Firesteel and on PyFlink: how to start it, how fast it is, whether both agree.
+"""The same program on Firesteel and on its peers: how to start it, how fast it is, whether all agree.
 
 The programs in ``programs/`` import ``pyflink`` and know nothing of Firesteel. They take their jobs - sizes, mostly -
 as one argument, run them one after the other in one process, and print for each the seconds of ``env.execute`` and
@@ -11,12 +11,15 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from _harness import ROOT, at_least, median, note, rate_text, ratio_text
 
@@ -24,6 +27,10 @@ PYFLINK = "2.3.0"
 PROGRAMS = ROOT / "benchmarks" / "programs"
 TUNED = ("python.fn-execution.bundle.size=100000", "python.state.cache-size=1000000")
 THREADS = (*TUNED, "python.execution-mode=thread")
+
+
+class ContestError(SystemExit):
+    """Ends a benchmark with a sentence - unless it is about one of several peers, and the others go on."""
 
 
 def firesteel_command(program: str, *arguments: str) -> list[str]:
@@ -48,30 +55,47 @@ class Outcome:
     results: list[str]
 
 
-def run_jobs(command: list[str], jobs: Iterable[str], options: Iterable[str] = ()) -> Outcome:
+def run_jobs(
+    command: list[str], jobs: Iterable[str], options: Iterable[str] = (), timeout: float | None = None
+) -> Outcome:
     """Run a program with some jobs; it must end well and have measured each of them."""
     jobs = list(jobs)
-    output = output_of([*command, ",".join(jobs), *options])
+    output = output_of([*command, ",".join(jobs), *options], timeout=timeout)
     seconds = [float(found) for found in re.findall(r"^seconds ([\d.]+)$", output, re.MULTILINE)]
     if len(seconds) != len(jobs):
-        raise SystemExit(f"{' '.join(command)} ran {len(seconds)} of {len(jobs)} jobs:\n{output[-2000:]}")
+        raise ContestError(f"{_named(command)} ran {len(seconds)} of {len(jobs)} jobs:\n{output[-2000:]}")
     # PyFlink prints the number of the task first.
     return Outcome(seconds, re.findall(r"^(?:\d+> )?result (.*)$", output, re.MULTILINE))
 
 
-def output_of(command: list[str], environment: Mapping[str, str] | None = None) -> str:
-    """What a program prints; it must end well."""
+def output_of(
+    command: list[str], environment: Mapping[str, str] | None = None, timeout: float | None = None
+) -> str:
+    """What a program prints; it must end well, and in time."""
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
-    done = subprocess.run(
+    with subprocess.Popen(
         command,
         env={**os.environ, "PATH": path, **(environment or {})},  # as if activated: for the engines' workers
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    return done.stdout
+        start_new_session=True,  # so that it can be ended with all that it started
+    ) as process:
+        try:
+            printed, complaints = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ContestError(f"{_named(command)} took more than {timeout:.0f} s") from None
+        finally:
+            end_group(process)
+    if process.returncode:
+        raise ContestError(f"{_named(command)} failed:\n{printed[-2000:]}\n{complaints[-4000:]}")
+    return printed
+
+
+def end_group(process: subprocess.Popen[Any]) -> None:
+    """End a process that has a session of its own, if it still runs, and what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 # Rates and results -----------------------------------------------------------------------------------
@@ -97,14 +121,18 @@ class Duel:
 
 
 def measure(
-    command: list[str], sizes: tuple[int, int], options: Sequence[str] = (), repeat: int = 1
+    command: list[str],
+    sizes: tuple[int, int],
+    options: Sequence[str] = (),
+    repeat: int = 1,
+    timeout: float | None = None,
 ) -> Measured:
     """The rate between two sizes, the median of the repetitions; once the small size before, to warm up."""
-    note(f"{' '.join(map(_short, command))} {' '.join(options)}")
+    note(f"{_named(command)} {' '.join(options)}")
     jobs = [sizes[0], *sizes * repeat]
-    outcome = run_jobs(command, map(str, jobs), options)
+    outcome = run_jobs(command, map(str, jobs), options, timeout)
     if len(outcome.results) < len(jobs):
-        raise SystemExit(f"{' '.join(command)} printed {len(outcome.results)} results in {len(jobs)} jobs")
+        raise ContestError(f"{_named(command)} printed {len(outcome.results)} results in {len(jobs)} jobs")
     return Measured(rate_of(sizes, outcome.seconds[1:]), outcome.results, len(jobs))
 
 
@@ -124,7 +152,9 @@ def each_job(results: Iterable[str], jobs: int) -> list[str]:
     counts = Counter(results)
     odd = [line for line, count in counts.items() if count % jobs]
     if odd:
-        raise SystemExit(f"not every one of {jobs} runs printed the result {odd[0]!r}: {counts[odd[0]]} did")
+        raise ContestError(
+            f"not every one of {jobs} runs printed the result {odd[0]!r}: {counts[odd[0]]} did"
+        )
     return sorted(line for line, count in counts.items() for _ in range(count // jobs))
 
 
@@ -151,14 +181,18 @@ def must_agree(program: str, ours: Iterable[str], theirs: Iterable[str]) -> None
     """Both engines must have printed the same results."""
     ours, theirs = Counter(ours), Counter(theirs)
     if ours != theirs:
-        raise SystemExit(
+        raise ContestError(
             f"{program}: the engines disagree\n  only Firesteel: {sorted(ours - theirs)[:10]}\n"
             f"  only PyFlink: {sorted(theirs - ours)[:10]}"
         )
 
 
+def _named(command: Sequence[str]) -> str:
+    return " ".join(map(_short, command))
+
+
 def _short(word: str) -> str:
-    return Path(word).name if os.sep in word else word
+    return Path(word).name if word.startswith(os.sep) else word
 
 
 # Environments ----------------------------------------------------------------------------------------
@@ -177,7 +211,7 @@ def made_environment(name: str, requirement: str) -> Path:
     interpreter = directory / "bin" / "python"
     if not (directory / "complete").exists():
         note(f"installing {requirement} into {directory} (once; some minutes)")
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(directory)], check=True)
-        subprocess.run([str(interpreter), "-m", "pip", "install", "--quiet", requirement], check=True)
+        output_of([sys.executable, "-m", "venv", "--clear", str(directory)])
+        output_of([str(interpreter), "-m", "pip", "install", "--quiet", requirement])
         (directory / "complete").touch()
     return interpreter

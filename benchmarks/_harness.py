@@ -1,4 +1,4 @@
-"""What all benchmarks share: arguments, medians, tables, CPU accounting, and the streams they measure.
+"""What all benchmarks share: arguments, medians, CPU and memory accounting, and the streams they measure.
 
 A benchmark prints ratios of two things measured in the same run, because machines differ and shared ones
 are noisy. It repeats, alternates the two sides and reports medians.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import threading
@@ -16,11 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader
+
+if TYPE_CHECKING:  # `versions` runs this with sources of earlier versions, which called it otherwise
+    from firesteel.contracts.source import SourceReaderContext
 
 ROOT = Path(__file__).resolve().parents[1]
 PARALLELISM = 2
@@ -35,22 +36,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     found.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions: a smoke test")
+    found.add_argument("--json", metavar="FILE", help="save what was measured, for the report")
     return found
-
-
-def headline(question: str) -> None:
-    """Say what is asked, where and when."""
-    print(question)
-    print(environment_line(), flush=True)
-
-
-def environment_line() -> str:
-    """Date, machine, versions and how busy the machine is."""
-    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    return (
-        f"{datetime.now():%Y-%m-%d %H:%M}, {cores()} cores ({platform.machine()}, {platform.system()}), "
-        f"Python {platform.python_version()}, Spark {_spark_version()}, load average {load}"
-    )
 
 
 def cores() -> int:
@@ -58,13 +45,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _spark_version() -> str:
+def version_of(package: str) -> str:
+    """The version of an installed package."""
     from importlib.metadata import version
 
-    return version("pyspark")
+    return version(package)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print columns, the first one to the left and the others to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     print()
@@ -198,6 +186,50 @@ def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
         yield int(path.parent.name), (int(fields[1]), sum(map(int, fields[11:13])) / tick)
 
 
+class PeakMemory:
+    """The most memory that any one Python worker of this process holds while the body runs, in bytes.
+
+    Looks again and again. Memory that a worker has from an earlier job counts, too: begin with the smallest.
+    """
+
+    _PERIOD = 0.02
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._PERIOD):
+            self._look()
+
+    def _look(self) -> None:
+        self.peak = max([self.peak, *worker_memory().values()])
+
+
+def worker_memory() -> dict[int, int]:
+    """Resident bytes of every living descendant that is a Python process."""
+    found = {}
+    for pid in tree_cpu_seconds():
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text()
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except (OSError, IndexError):  # it has just ended
+            continue
+        if pid != os.getpid() and name.startswith("python"):
+            found[pid] = pages * os.sysconf("SC_PAGESIZE")
+    return found
+
+
 def slope(run: Callable[[int], Any], small: int, large: int) -> Cost:
     """Cost per record without what every job costs once: the difference between two sizes."""
     with measured() as first:
@@ -221,12 +253,14 @@ class CyclingSource(Source):
         self.make = make
         self.count = count
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The reader of one subtask's share."""
         return _CyclingReader(self.make(context.subtask), self.count // context.parallelism)
 
 
 class _CyclingReader(SourceReader):
+    gives_away = True  # tuples and text
+
     def __init__(self, records: list[Any], count: int) -> None:
         self._records = records
         self._left = count

@@ -33,7 +33,6 @@ from _harness import (
     Cost,
     at_least,
     at_most,
-    headline,
     median,
     note,
     parser,
@@ -41,22 +40,22 @@ from _harness import (
     ratio_text,
     slope,
     spread,
-    table,
     tree_cpu_seconds,
 )
+from _results import begin
 from efficiency import keyed, readings
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common import Configuration, Types, WatermarkStrategy
 from firesteel.connectors.datagen import DataGeneratorSource
 from firesteel.connectors.rate_limit import RateLimiterStrategy
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import DiscardingSink, KeyedProcessFunction, SinkFunction
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.plan.state_handles import CheckpointOrder, Segment
 from firesteel.runtime.snapshot_writer import SnapshotFile, segment_reader
-from firesteel.runtime.subtask_snapshot import OperatorPart, SubtaskSnapshot
-from firesteel.state.disk_backend import DiskBackend
+from firesteel.runtime.subtask_snapshot import OperatorSection, SubtaskSnapshot
+from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 
 INTERVAL = "1 s"
@@ -94,7 +93,7 @@ class ResumableSource(Source):
         """How many records are left."""
         return [self.count // parallelism]
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The reader of one subtask's share."""
         return _ResumableReader(self.make(context.subtask))
 
@@ -214,7 +213,7 @@ def snapshot(backend: HashMapBackend, number: int) -> Pause:
         began = time.perf_counter()
         taken.step()
         longest = max(longest, time.perf_counter() - began)
-    backend.confirm(number)
+    backend.checkpoint_completed(number)
     return Pause(begin * 1000, longest * 1000)
 
 
@@ -283,9 +282,9 @@ def restore(quick: bool) -> list[list[str]]:
 
 def written(backend: HashMapBackend, services: _Services, directory: str) -> Segment:
     """A full snapshot in a file, as a task writes it."""
-    part = OperatorPart("operator", [], backend.begin_snapshot(1))
+    section = OperatorSection("operator", [], backend.begin_snapshot(1))
     order = CheckpointOrder(1, 0, root=directory)
-    whole = SubtaskSnapshot(order, 0, 0, [part], began=time.time(), alignment_ms=0, pause_ms=0)
+    whole = SubtaskSnapshot(order, 0, 0, [section], began=time.time(), alignment_ms=0, pause_ms=0)
     file = SnapshotFile(whole, services)
     while not whole.is_serialised:
         whole.step(4096)
@@ -571,13 +570,13 @@ PARTS: dict[str, Callable[[bool], list[list[str]]]] = {
 
 def main() -> None:
     arguments = _arguments()
-    headline(f"Checkpoints and recovery, parallelism {PARALLELISM}")
+    results = begin(__file__, f"Checkpoints and recovery, parallelism {PARALLELISM}", arguments)
     rows: list[list[str]] = []
     for name, part in PARTS.items():
         if arguments.only in (None, name):
             note(name)
             rows += part(arguments.quick)
-    table(["what", "found", "target"], rows)
+    results.table(["what", "found", "target"], rows)
 
 
 def _arguments() -> argparse.Namespace:

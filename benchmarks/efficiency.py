@@ -29,7 +29,6 @@ from _harness import (
     cores,
     cycling,
     environment,
-    headline,
     median,
     note,
     parser,
@@ -37,8 +36,8 @@ from _harness import (
     ratio_text,
     slope,
     spread,
-    table,
 )
+from _results import begin
 from firesteel.datastream.functions import DiscardingSink
 
 KEYS = 10_000
@@ -232,13 +231,17 @@ def main() -> None:
     found.add_argument("--only", choices=[case.name for case in CASES])
     found.add_argument("--repeat", type=int, help="repetitions; medians are shown")
     arguments = found.parse_args()
-    headline(f"Firesteel against bare list loops in {PARALLELISM} processes, on the same cores")
+    results = begin(
+        __file__,
+        f"Firesteel against bare list loops in {PARALLELISM} processes, on the same cores",
+        arguments,
+    )
     if cores() < PARALLELISM:
         note(f"only {cores()} core: the loops cannot run side by side")
     repetitions = arguments.repeat or (1 if arguments.quick else 5)
     cases = [case for case in CASES if arguments.only in (None, case.name)]
     rows = [measure(case, repetitions, 4 if arguments.quick else 1) for case in cases]
-    table(["case", "bare loops", "Firesteel", "ratio", "range", "ratio by CPU", "target"], rows)
+    results.table(["case", "bare loops", "Firesteel", "ratio", "range", "ratio by CPU", "target"], rows)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from _harness import PARALLELISM, at_most, environment, headline, note, parser, table
+from _harness import PARALLELISM, at_most, environment, note, parser
+from _results import Results, begin
 from firesteel.common import WatermarkStrategy
-from firesteel.contracts.source import Polled, Source, SourceContext, SourceReader
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream.functions import KeyedProcessFunction, ListAccumulator, SinkFunction
 from firesteel.datastream.state import ValueStateDescriptor
 
@@ -67,7 +68,7 @@ class TimedSource(Source):
         self.rate = rate
         self.seconds = seconds
 
-    def create_reader(self, context: SourceContext) -> SourceReader:
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
         """The reader of one subtask."""
         if self.rate is None:
             return _BusyReader(self.seconds)
@@ -75,6 +76,8 @@ class TimedSource(Source):
 
 
 class _PacedReader(SourceReader):
+    gives_away = True  # new tuples
+
     def __init__(self, rate: float, seconds: float, offset: float) -> None:
         self._timetable = Timetable(rate, seconds, offset)
 
@@ -115,6 +118,8 @@ class Timetable:
 
 
 class _BusyReader(SourceReader):
+    gives_away = True  # new tuples
+
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._end = 0.0
@@ -237,7 +242,19 @@ def _count_received(stream: Any) -> Counter[int]:
 # Main ---------------------------------------------------------------------------------------------------
 
 
-def paced_rows(rate: int, seconds: float, warm_up: float, targets: dict[float, float]) -> list[list[str]]:
+#: Where the curves of the report have their points; the table has fewer.
+CURVE = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+
+
+def add_curve(results: Results, plot: str, series: str, histogram: Histogram) -> None:
+    """The percentiles of one measurement, for the report."""
+    for name, fraction in CURVE.items():
+        results.point(plot, series, name, histogram.percentile(fraction))
+
+
+def paced_rows(
+    results: Results, rate: int, seconds: float, warm_up: float, targets: dict[float, float]
+) -> list[list[str]]:
     """Firesteel and the floor at one rate."""
     note(f"{rate:,} records/s for {seconds:g} s")
     floor = bare_latency(rate, min(seconds, 5))
@@ -249,6 +266,12 @@ def paced_rows(rate: int, seconds: float, warm_up: float, targets: dict[float, f
         for fraction, most in targets.items()
     )
     label = f"{rate:,}/s"
+    for name, histogram in {
+        "Firesteel, since made": made,
+        "Firesteel, since due": due,
+        "bare socket": floor,
+    }.items():
+        add_curve(results, f"latency at {label}", name, histogram)
     return [
         [label, "bare loopback socket", *floor.texts(), ""],
         ["", "Firesteel, since made", *made.texts(), verdict],
@@ -256,11 +279,12 @@ def paced_rows(rate: int, seconds: float, warm_up: float, targets: dict[float, f
     ]
 
 
-def saturated_row(seconds: float, warm_up: float) -> list[str]:
+def saturated_row(results: Results, seconds: float, warm_up: float) -> list[str]:
     """Firesteel at full speed."""
     note(f"saturated for {seconds:g} s")
     ours = firesteel_latency(None, seconds, warm_up)
     made = ours.made
+    add_curve(results, "latency saturated", "Firesteel, since made", made)
     verdict = f"p99 {at_most(made.percentile(0.99), 500, ' ms')}"
     return [f"saturated ({ours.rate:,.0f}/s)", "Firesteel, since made", *made.texts(), verdict]
 
@@ -271,13 +295,15 @@ def main() -> None:
     arguments = found.parse_args()
     seconds = arguments.seconds or (5.0 if arguments.quick else 20.0)
     warm_up = 3.0 if arguments.quick else 8.0
-    headline(
-        f"Latency from source to sink: key_by and a keyed process function, parallelism {PARALLELISM}, in ms"
+    results = begin(
+        __file__,
+        f"Latency from source to sink: key_by and a keyed process function, parallelism {PARALLELISM}, in ms",
+        arguments,
     )
-    rows = paced_rows(1_000, seconds, warm_up, {0.5: 3, 0.99: 10})
-    rows += paced_rows(200_000, seconds, warm_up, {0.99: 25})
-    rows.append(saturated_row(seconds, warm_up))
-    table(["load", "measured", "p50", "p99", "p99.9", "max", "target"], rows)
+    rows = paced_rows(results, 1_000, seconds, warm_up, {0.5: 3, 0.99: 10})
+    rows += paced_rows(results, 200_000, seconds, warm_up, {0.99: 25})
+    rows.append(saturated_row(results, seconds, warm_up))
+    results.table(["load", "measured", "p50", "p99", "p99.9", "max", "target"], rows)
 
 
 if __name__ == "__main__":

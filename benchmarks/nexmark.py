@@ -20,7 +20,8 @@ from _contest import (
     rate_of,
     run_jobs,
 )
-from _harness import headline, note, parser, rate_text, ratio_text, table
+from _harness import note, parser, rate_text, ratio_text
+from _results import begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ QUERIES = (
 
 def main() -> None:
     arguments = _arguments()
-    headline("Nexmark: Firesteel against PyFlink, the same unchanged programs, parallelism 2 on both")
+    results = begin(
+        __file__,
+        "Nexmark: Firesteel against PyFlink, the same unchanged programs, parallelism 2 on both",
+        arguments,
+    )
     names = arguments.only.split(",") if arguments.only else [query.name for query in QUERIES]
     queries = [query.shrunk() if arguments.quick else query for query in QUERIES if query.name in names]
     ours = {query.name: query.ours for query in queries}
@@ -80,7 +85,7 @@ def main() -> None:
         ]
         for query in queries
     ]
-    table(["query", "Firesteel events/s", "PyFlink tuned events/s", "Firesteel is"], rows)
+    results.table(["query", "Firesteel events/s", "PyFlink tuned events/s", "Firesteel is"], rows)
 
 
 def rates(

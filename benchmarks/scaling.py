@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from _harness import Cost, cycling, environment, headline, median, note, parser, slope, table
+from _harness import Cost, cycling, environment, median, note, parser, slope
+from _results import Results, begin
 from firesteel.datastream.functions import DiscardingSink
 
 BIG = 1000  # bytes from which a record's bytes are what it costs
@@ -92,7 +93,9 @@ def unit_of(dimension: str, shape: Shape) -> tuple[float, str]:
     return 1, "per record"
 
 
-def dimension_rows(name: str, values: list[Any], measure: Callable[[Shape], Cost]) -> list[list[str]]:
+def dimension_rows(
+    results: Results, name: str, values: list[Any], measure: Callable[[Shape], Cost]
+) -> list[list[str]]:
     """One row for each value; compared with the first row of the same unit."""
     rows: list[list[str]] = []
     base: dict[str, float] = {}
@@ -104,6 +107,11 @@ def dimension_rows(name: str, values: list[Any], measure: Callable[[Shape], Cost
         # A difference of two noisy runs can come out below zero; that says nothing about the cost.
         ratio = each / base.setdefault(label, each) if each > 0 else float("nan")
         note(f"{DIMENSIONS[name][0]} {value:,}: {found.cpu * 1e6:.2f} us CPU, {found.wall * 1e6:.2f} us wall")
+        per = (
+            unit if name == "stages" else 1
+        )  # a record in a longer line has more to do; an exchange should not
+        results.point(f"cost against {name}", "CPU time of all processes", value, found.cpu / per * 1e6)
+        results.point(f"cost against {name}", "time on the clock", value, found.wall / per * 1e6)
         shown = [
             f"{found.cpu * 1e6:.2f}",
             f"{found.wall * 1e6:.2f}",
@@ -119,8 +127,10 @@ def main() -> None:
     found.add_argument("--only", choices=DIMENSIONS)
     found.add_argument("--repeat", type=int, help="repetitions; medians are shown")
     arguments = found.parse_args()
-    headline(
-        "Cost of a record as one dimension grows; the rest: parallelism 2, 2 stages, 10,000 keys, 10 bytes"
+    results = begin(
+        __file__,
+        "Cost of a record as one dimension grows; the rest: parallelism 2, 2 stages, 10,000 keys, 10 bytes",
+        arguments,
     )
     repetitions = arguments.repeat or (1 if arguments.quick else 3)
     shrink = 2 if arguments.quick else 1
@@ -129,8 +139,8 @@ def main() -> None:
     for name, (_label, values, few) in DIMENSIONS.items():
         if arguments.only in (None, name):
             chosen = few if arguments.quick else values
-            rows += dimension_rows(name, chosen, lambda shape: cost(shape, repetitions, shrink))
-    table(["what grows", "CPU us/record", "wall us/record", "CPU us", "to the first"], rows)
+            rows += dimension_rows(results, name, chosen, lambda shape: cost(shape, repetitions, shrink))
+    results.table(["what grows", "CPU us/record", "wall us/record", "CPU us", "to the first"], rows)
 
 
 if __name__ == "__main__":

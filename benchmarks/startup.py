@@ -3,8 +3,11 @@
 - import: ``import firesteel.datastream`` in a fresh interpreter, which starts no JVM. Less the interpreter's own
   start, which is measured beside it. Peers: ``import pyspark.sql`` and, where installed, ``import
   pyflink.datastream``.
-- first job: a whole program in a fresh process, from nothing to the end of a job of one record. Peer: the least
-  a PySpark program with one Python stage can do.
+- first record: from the command ``firesteel run`` to the first record that comes out of it, in a fresh process, and the
+  processor time of all processes until then. Peer: the least a PySpark program with one Python stage can do. Spark's
+  classes have been kept by an earlier run, as on any machine where Firesteel has run before; the first start of all is
+  shown beside it.
+- first job: the same to the end of the program, without the command line.
 - next job: in a session that is warm, from ``execute`` to the arrival of the first record at the sink, two Python
   stages and an exchange away, and to the end of the job. Peer: a PySpark job with one Python stage in the same
   session.
@@ -12,14 +15,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from _harness import at_most, environment, headline, median, note, parser, table
+from _harness import at_most, environment, median, note, parser
+from _results import begin
 from firesteel.datastream.functions import ListAccumulator, SinkFunction
 
 FIRST_FIRESTEEL = """
@@ -67,6 +75,114 @@ def _run_python(python: str, code: str, env: dict[str, str]) -> float:
     if done.returncode:
         raise SystemExit(f"{code}\nfailed:\n{done.stderr[-2000:]}")
     return elapsed
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """When the first line came out of a command, and what all its processes had computed until then."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def first_record(command: list[str], variables: dict[str, str]) -> FirstRecord:
+    """Run a command to its end, with all it has started."""
+    before = _cpu_seconds()
+    started = time.perf_counter()
+    with subprocess.Popen(
+        command, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = FirstRecord(time.perf_counter() - started, _cpu_seconds() - before)
+        process.stdout.read()
+    if process.returncode or not line:
+        raise SystemExit(f"{command} failed")
+    return found
+
+
+def _cpu_seconds() -> float:
+    """Of all processes below this one, also those that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = ended.ru_utime + ended.ru_stime
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = (
+                Path("/proc", name, "stat")
+                .read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()
+            )
+        except OSError:
+            continue  # it has just ended
+        parents[int(name)] = int(fields[1])
+        used[int(name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    for process, seconds in used.items():
+        above = process
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        total += seconds if above == os.getpid() and process != above else 0.0
+    return total
+
+
+def _adopt_orphans() -> None:
+    """Let what outlives its parent become a child of this process, so that its time is not lost."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def first_record_rows(repetitions: int) -> list[list[str]]:
+    """From the command to the first record, in turns."""
+    note(f"command to first record, {repetitions} fresh processes each")
+    _adopt_orphans()
+    with tempfile.TemporaryDirectory() as directory:
+        ours, peer = Path(directory, "job.py"), Path(directory, "plain.py")
+        ours.write_text(FIRST_FIRESTEEL, encoding="utf-8")
+        peer.write_text(FIRST_PYSPARK, encoding="utf-8")
+        run = [sys.executable, "-m", "firesteel.cli.main", "run", str(ours)]
+        plain = [sys.executable, str(peer)]
+        variables = {"PYSPARK_PYTHON": sys.executable}
+        first_record(run, variables)  # after it the classes are kept
+        _await_background()
+        turns = [
+            (
+                first_record(run, variables),
+                first_record(plain, variables),
+                first_record(run, {**variables, "FIRESTEEL_CLASS_ARCHIVE": "0"}),
+            )
+            for _ in range(repetitions)
+        ]
+    kept, without = [turn[0] for turn in turns], [turn[2] for turn in turns]
+    peers = [turn[1] for turn in turns]
+    return [
+        _first_record_row("firesteel run: first record", kept, peers, 6.0),
+        _first_record_row("  without kept classes", without, peers, None),
+        _first_record_row("  the same with plain PySpark", peers, None, None),
+    ]
+
+
+def _await_background() -> None:
+    """Wait for what the first run has left to be done in the background: keeping Spark's classes."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def _first_record_row(
+    name: str, found: list[FirstRecord], peers: list[FirstRecord] | None, target: float | None
+) -> list[str]:
+    seconds, cpu = median([one.seconds for one in found]), median([one.cpu_seconds for one in found])
+    against = ""
+    if peers is not None:
+        ratio = seconds / median([one.seconds for one in peers])
+        cpu_ratio = cpu / median([one.cpu_seconds for one in peers])
+        against = f"{ratio:.2f} of it, CPU {cpu_ratio:.2f}"
+    figure = f"{seconds:,.1f} s, CPU {cpu:,.1f} s"
+    return [name, figure, against, "" if target is None else at_most(seconds, target, " s")]
 
 
 def import_rows(repetitions: int) -> list[list[str]]:
@@ -141,11 +257,12 @@ def _ms(seconds: float) -> str:
 
 def main() -> None:
     arguments = parser(__doc__).parse_args()
-    headline("Start-up times")
+    results = begin(__file__, "Start-up times", arguments)
     rows = import_rows(5 if arguments.quick else 20)
+    rows += first_record_rows(1 if arguments.quick else 5)
     rows += first_job_rows(1 if arguments.quick else 5)
     rows += next_job_rows(5 if arguments.quick else 20)
-    table(["what", "median", "against the peer", "target"], rows)
+    results.table(["what", "median", "against the peer", "target"], rows)
 
 
 if __name__ == "__main__":

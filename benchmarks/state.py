@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from _contest import PROGRAMS, Duel, duel, firesteel_command, made_environment, measure, output_of
-from _harness import at_least, at_most, headline, median, note, parser, rate_text, ratio_text, table
+from _harness import at_least, at_most, median, note, parser, rate_text, ratio_text
+from _results import begin
 from firesteel.common import Types
 from firesteel.datastream.functions import KeyedProcessFunction
 from firesteel.datastream.state import ValueStateDescriptor
@@ -46,14 +47,14 @@ MEMORY_LIMIT_MB = 1000
 
 def main() -> None:
     arguments = _arguments()
-    headline("Keyed state and timers, parallelism 2 on all engines")
+    results = begin(__file__, "Keyed state and timers, parallelism 2 on all engines", arguments)
     repeat = arguments.repeat or (1 if arguments.quick else 2)
     value_state, timers = (VALUE_STATE_QUICK, TIMERS_QUICK) if arguments.quick else (VALUE_STATE, TIMERS)
     rows = duel(value_state, repeat)[1]
     rows += duel(timers, repeat)[1]
     rows += spark_rows(value_state.ours, repeat, 2 if arguments.quick else 4, arguments.pandas)
-    table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
-    memory_table()
+    results.table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
+    results.table(["memory, a million keys", "", "target"], memory_rows())
 
 
 # Spark -----------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def resident_bytes() -> int:
     return most if sys.platform == "darwin" else most * 1024
 
 
-def memory_table() -> None:
+def memory_rows() -> list[list[str]]:
     """What a million keys weigh, each measured in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         plain = pool.apply(fill, (MEMORY_KEYS, False))
@@ -150,14 +151,11 @@ def memory_table() -> None:
     per_key = (plain.after - plain.before) / MEMORY_KEYS
     per_timer = (timed.after - timed.before) / MEMORY_KEYS - per_key
     total = timed.after / 1e6
-    table(
-        ["memory, a million keys", "", "target"],
-        [
-            ["a key (13 characters) with a value (a number)", f"{per_key:.0f} bytes", ""],
-            ["a timer for it", f"{per_timer:.0f} bytes", ""],
-            ["the whole process, with both", f"{total:.0f} MB", at_most(total, MEMORY_LIMIT_MB, " MB")],
-        ],
-    )
+    return [
+        ["a key (13 characters) with a value (a number)", f"{per_key:.0f} bytes", ""],
+        ["a timer for it", f"{per_timer:.0f} bytes", ""],
+        ["the whole process, with both", f"{total:.0f} MB", at_most(total, MEMORY_LIMIT_MB, " MB")],
+    ]
 
 
 def _arguments() -> argparse.Namespace:

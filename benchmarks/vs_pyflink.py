@@ -15,7 +15,8 @@ import argparse
 from dataclasses import dataclass
 
 from _contest import THREADS, TUNED, firesteel_command, measure, pyflink_command
-from _harness import at_least, headline, parser, rate_text, ratio_text, table
+from _harness import at_least, parser, rate_text, ratio_text
+from _results import begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,14 @@ QUICK = (
 
 def main() -> None:
     arguments = _arguments()
-    headline("Firesteel against PyFlink, the same unchanged program, parallelism 2 on both")
+    results = begin(
+        __file__, "Firesteel against PyFlink, the same unchanged program, parallelism 2 on both", arguments
+    )
     repeat = arguments.repeat or (1 if arguments.quick else 3)
     rows: list[list[str]] = []
     for contest in QUICK if arguments.quick else CONTESTS:
         rows += compare(contest, repeat, arguments.threads)
-    table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
+    results.table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
 
 
 def compare(contest: Contest, repeat: int, threads: bool) -> list[list[str]]:

@@ -8,7 +8,8 @@ so that starting up costs nothing, and both engines must print the same results.
 from __future__ import annotations
 
 from _contest import Duel, duel
-from _harness import headline, parser, table
+from _harness import parser
+from _results import begin
 
 FULL = (
     Duel("windows tumbling", (1_000_000, 7_000_000), (20_000, 120_000)),
@@ -26,12 +27,14 @@ def main() -> None:
     found = parser(__doc__)
     found.add_argument("--repeat", type=int, help="repetitions of everything; medians are shown")
     arguments = found.parse_args()
-    headline("Counts per key and window: Firesteel against PyFlink, parallelism 2 on both")
+    results = begin(
+        __file__, "Counts per key and window: Firesteel against PyFlink, parallelism 2 on both", arguments
+    )
     repeat = arguments.repeat or (1 if arguments.quick else 2)
     rows: list[list[str]] = []
     for contest in QUICK if arguments.quick else FULL:
         rows += duel(contest, repeat)[1]
-    table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
+    results.table(["program", "engine", "records/s", "Firesteel is", "target"], rows)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,352 @@
+"""Kafka -> parse JSON -> key_by -> tumbling window -> Kafka: records per second, and the time from producing to consuming.
+
+Throughput is the difference between two sizes of input, so that starting up does not count: the same program on Firesteel with
+AT_LEAST_ONCE and with EXACTLY_ONCE, on PyFlink, and a bare loop of confluent-kafka that does the same work in one process. All
+results are read back and must agree. Latency is from the call that produces a record to the one that consumes its result, at
+1,000 records per second, through Kafka -> parse -> key_by -> map -> Kafka with AT_LEAST_ONCE.
+
+A broker is started for the run, unless ``--servers`` names one. PyFlink needs the jar of Flink's Kafka connector
+(flink-sql-connector-kafka): ``--flink-jar FILE``; without it PyFlink is not measured, and the output says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from _contest import firesteel_command, pyflink_command
+from _harness import (
+    ROOT,
+    at_least,
+    at_most,
+    environment,
+    median,
+    note,
+    parser,
+    percentile,
+    rate_text,
+    ratio_text,
+)
+from _results import Results, begin
+
+USERS = 1000
+PARTITIONS = 4
+FIRST = 1_700_000_000_000
+#: As in the program: one window has so many records.
+RECORDS_PER_SECOND = 10_000
+
+Sums = dict[tuple[int, int], int]
+
+
+# The broker and its topics ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def broker(servers: str | None) -> Iterator[str]:
+    """The address of a broker, which is started if none is named."""
+    if servers is not None:
+        yield servers
+        return
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from firesteel_support.servers.kafka import kafka_broker
+
+    with tempfile.TemporaryDirectory(prefix="firesteel-kafka-") as directory:
+        for started in kafka_broker(Path(directory)):
+            yield started.bootstrap_servers
+
+
+def new_topic(servers: str, name: str, partitions: int = PARTITIONS) -> str:
+    """A topic that nobody else uses; the times of its records are of long ago, and it keeps them nevertheless."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    unique = f"benchmark-{name}-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(unique, partitions, 1, config={"retention.ms": "-1"})])[unique].result(60)
+    return unique
+
+
+def order_at(number: int) -> dict[str, int]:
+    """The record of a number; event time advances evenly."""
+    return {
+        "user": number * 7919 % USERS,
+        "amount": number % 10,
+        "at": FIRST + number * 1000 // RECORDS_PER_SECOND,
+    }
+
+
+def fill(servers: str, count: int) -> str:
+    """A topic with so many records; those of a user are in one partition, in order."""
+    from confluent_kafka import Producer
+
+    topic = new_topic(servers, "in")
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
+    for number in range(count):
+        order = order_at(number)
+        while True:
+            try:
+                partition = order["user"] % PARTITIONS
+                producer.produce(topic, json.dumps(order), partition=partition, timestamp=order["at"])
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+    return topic
+
+
+def expected(count: int) -> Sums:
+    """What the windows of so many records have."""
+    sums: Counter[tuple[int, int]] = Counter()
+    for number in range(count):
+        order = order_at(number)
+        sums[order["user"], order["at"] // 1000 * 1000] += order["amount"]
+    return dict(sums)
+
+
+def read_all(servers: str, topic: str) -> Iterator[str]:
+    """Everything that a topic has, as readers with read_committed see it."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    settings = {
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex, **settings})
+    left = set(consumer.list_topics(topic, 60).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
+    while left:
+        message = consumer.poll(60)
+        assert message is not None, f"{topic} cannot be read"
+        if message.error() is None:
+            yield message.value().decode()
+        else:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            left.discard(message.partition())
+    consumer.close()
+
+
+def check(servers: str, topic: str, count: int) -> None:
+    """Every window is there, with the sum that it should have."""
+    found = [json.loads(text) for text in read_all(servers, topic)]
+    sums = {(result["user"], result["second"]): result["amount"] for result in found}
+    assert len(found) == len(sums), f"{len(found) - len(sums)} results are there twice"
+    assert sums == expected(count), "results are missing or wrong"
+
+
+# Throughput ------------------------------------------------------------------------------------------
+
+
+def bare(servers: str, read: str, write: str, count: int) -> float:
+    """The same work as a loop in one process; the seconds it takes."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    started = time.perf_counter()
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": write, **settings})
+    consumer.assign([TopicPartition(read, partition, 0) for partition in range(PARTITIONS)])
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    sums: Counter[tuple[int, int]] = Counter()
+    left = count
+    while left:
+        messages = consumer.consume(min(left, 1000), 1.0)
+        left -= len(messages)
+        for message in messages:
+            order = json.loads(message.value())
+            sums[order["user"], order["at"] // 1000 * 1000] += order["amount"]
+    for (user, second), amount in sums.items():
+        while True:
+            try:
+                producer.produce(write, json.dumps({"user": user, "second": second, "amount": amount}))
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+    consumer.close()
+    return time.perf_counter() - started
+
+
+def engine(command: list[str], servers: str, guarantee: str, pairs: list[str], *options: str) -> list[float]:
+    """The seconds of each job, which run one after the other in one process."""
+    arguments = [servers, guarantee, ",".join(pairs), *options]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    seconds = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("seconds ")]
+    if done.returncode or len(seconds) != len(pairs):
+        raise RuntimeError((done.stderr or done.stdout).strip()[-2000:])
+    return seconds
+
+
+def throughput(
+    results: Results, servers: str, sizes: tuple[int, int], repetitions: int, jar: str | None
+) -> None:
+    """One row for each engine."""
+    small, large = sizes
+    topics = {size: fill(servers, size) for size in sizes}
+    rates: dict[str, list[float]] = {}
+
+    def note_rate(name: str, seconds: list[float]) -> None:
+        longer = seconds[1] - seconds[0]
+        if longer <= 0:
+            results.problem(
+                f"{name}: the larger input took no longer than the smaller one; the sizes are too small"
+            )
+        rates.setdefault(name, []).append((large - small) / longer if longer > 0 else math.nan)
+
+    for _ in range(repetitions):
+        outputs = {size: new_topic(servers, "out") for size in sizes}
+        note_rate("bare loop", [bare(servers, topics[size], outputs[size], size) for size in sizes])
+        check(servers, outputs[large], large)
+        for guarantee in ("AT_LEAST_ONCE", "EXACTLY_ONCE"):
+            outputs = {size: new_topic(servers, "out") for size in sizes}
+            # The first job warms up.
+            pairs = [
+                f"{topics[small]}:{new_topic(servers, 'out')}",
+                *(f"{topics[s]}:{outputs[s]}" for s in sizes),
+            ]
+            command = firesteel_command("kafka_window")
+            note_rate(f"Firesteel, {guarantee}", engine(command, servers, guarantee, pairs)[1:])
+            check(servers, outputs[large], large)
+        if jar is not None:
+            outputs = {size: new_topic(servers, "out") for size in sizes}
+            pairs = [f"{topics[size]}:{outputs[size]}" for size in sizes]
+            command = pyflink_command("kafka_window")
+            option = f"pipeline.jars=file://{Path(jar).resolve()}"
+            note_rate("PyFlink, AT_LEAST_ONCE", engine(command, servers, "AT_LEAST_ONCE", pairs, option))
+            check(servers, outputs[large], large)
+    if jar is None:
+        results.problem("PyFlink: it needs the jar of Flink's Kafka connector; give it with --flink-jar")
+    report(results, {name: median(found) for name, found in rates.items()})
+
+
+def report(results: Results, rates: dict[str, float]) -> None:
+    """The table, with targets."""
+    at_least_once, exactly_once = rates["Firesteel, AT_LEAST_ONCE"], rates["Firesteel, EXACTLY_ONCE"]
+    rows = [[name, rate_text(rate), ratio_text(rate / rates["bare loop"])] for name, rate in rates.items()]
+    results.table(["engine", "records", "of the bare loop"], rows)
+    # Two subtasks on two cores, one process in the loop: per core it is half.
+    per_core = at_least_once / rates["bare loop"] / 2
+    targets = [
+        ["AT_LEAST_ONCE per core / bare loop", ratio_text(per_core), at_least(per_core, 0.5)],
+        [
+            "EXACTLY_ONCE / AT_LEAST_ONCE",
+            ratio_text(exactly_once / at_least_once),
+            at_least(exactly_once / at_least_once, 0.8),
+        ],
+    ]
+    if "PyFlink, AT_LEAST_ONCE" in rates:
+        times = at_least_once / rates["PyFlink, AT_LEAST_ONCE"]
+        targets.append(["Firesteel / PyFlink", ratio_text(times), at_least(times, 10)])
+    results.table(["what", "ratio", "target"], targets)
+
+
+# Latency ---------------------------------------------------------------------------------------------
+
+
+def latency(results: Results, servers: str, seconds: float) -> None:
+    """From producing to consuming, in milliseconds, while records come evenly."""
+    from confluent_kafka import Producer
+
+    read, write = new_topic(servers, "in", 2), new_topic(servers, "out", 2)
+    job = passing_job(servers, read, write)
+    try:
+        stop, found = threading.Event(), list[float]()
+        reader = threading.Thread(target=consume_times, args=(servers, write, found, stop))
+        reader.start()
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+        begun = time.monotonic()
+        warm = seconds / 2
+        number = 0
+        while time.monotonic() - begun < seconds + warm:
+            due = begun + number / 1000
+            time.sleep(max(due - time.monotonic(), 0))
+            producer.produce(read, json.dumps({"user": number % USERS, "sent": time.time()}))
+            producer.poll(0)
+            number += 1
+        producer.flush()
+        time.sleep(2)
+        stop.set()
+        reader.join()
+    finally:
+        job.cancel().result()
+    measured = sorted(found[len(found) // 3 :])
+    if not measured:
+        results.problem("latency: no results arrived")
+        return
+    p50, p99 = (1000 * percentile(measured, fraction) for fraction in (0.5, 0.99))
+    results.table(
+        ["latency at 1,000/s, AT_LEAST_ONCE", "p50", "p99", "target for p99"],
+        [["produce to consume", f"{p50:.1f} ms", f"{p99:.1f} ms", at_most(p99, 25, " ms")]],
+    )
+
+
+def passing_job(servers: str, read: str, write: str) -> Any:
+    """A job that passes records on by key; it runs until it is cancelled."""
+    from firesteel.common import SimpleStringSchema, WatermarkStrategy
+    from firesteel.datastream.connectors.kafka import (
+        KafkaOffsetsInitializer,
+        KafkaRecordSerializationSchema,
+        KafkaSink,
+        KafkaSource,
+    )
+
+    env = environment(2)
+    env.enable_checkpointing(1000)
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(servers)
+        .set_topics(read)
+        .set_group_id(write)
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_value_only_deserializer(SimpleStringSchema())
+        .build()
+    )
+    record = KafkaRecordSerializationSchema.builder().set_topic(write)
+    record.set_value_serialization_schema(SimpleStringSchema())
+    sink = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(record.build())
+    sink.set_property("linger.ms", "0")
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka").map(json.loads)
+    stream.key_by(lambda order: order["user"]).map(json.dumps).sink_to(sink.build())
+    return env.execute_async("latency")
+
+
+def consume_times(servers: str, topic: str, found: list[float], stop: threading.Event) -> None:
+    """How long records took that arrive."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "fetch.wait.max.ms": 5})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    while not stop.is_set():
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.append(time.time() - json.loads(message.value())["sent"])
+    consumer.close()
+
+
+def main() -> None:
+    """Both."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--servers", help="a cluster that runs; without it a broker is started")
+    arguments.add_argument("--flink-jar", metavar="FILE", help="Flink's Kafka connector, to measure PyFlink")
+    given = arguments.parse_args()
+    results = begin("kafka", "What does Kafka to Kafka cost, and how long does a record take?", given)
+    sizes, repetitions, seconds = (
+        ((20_000, 100_000), 1, 5.0) if given.quick else ((200_000, 2_000_000), 3, 30.0)
+    )
+    with broker(given.servers) as servers:
+        note(f"Kafka at {servers}")
+        throughput(results, servers, sizes, repetitions, given.flink_jar)
+        latency(results, servers, seconds)
+
+
+if __name__ == "__main__":
+    main()
