@@ -1,4 +1,4 @@
-"""Writes the table of options in operations.md from `firesteel.common.options`.
+"""Writes the tables of options in operations.md from `firesteel.common.options`.
 
 Run ``python docs/options_table.py`` after changing an option; a test says when that is needed.
 """
@@ -15,6 +15,8 @@ from firesteel.common.time import Duration
 PAGE = Path(__file__).parent / "operations.md"
 BEGIN = "<!-- begin of the options table; python docs/options_table.py writes it -->"
 END = "<!-- end of the options table -->"
+FLINK_BEGIN = "<!-- begin of the table of Flink's options; python docs/options_table.py writes it -->"
+FLINK_END = "<!-- end of the table of Flink's options -->"
 
 
 def table() -> str:
@@ -43,11 +45,25 @@ def _default(value: Any) -> str:
     return f"`{value}`"
 
 
+def flink_table() -> str:
+    """What is answered to options of Flink that Firesteel does not have; those that are refused come first."""
+    rows = sorted(options.flink_options(), key=lambda row: not row.is_refused)
+    lines = [
+        f"| {', '.join(f'`{key}`' for key in row.keys)} | {'**refused**' if row.is_refused else 'no effect'} | {row.answer} |"
+        for row in rows
+    ]
+    return "\n".join(["| options of Flink | | |", "|---|---|---|", *lines])
+
+
 def updated(text: str) -> str:
-    """The page with a fresh table."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    """The page with fresh tables."""
+    return _with(_with(text, BEGIN, table(), END), FLINK_BEGIN, flink_table(), FLINK_END)
+
+
+def _with(text: str, begin: str, table: str, end: str) -> str:
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 if __name__ == "__main__":

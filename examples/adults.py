@@ -22,7 +22,7 @@ class Person:
         return f"{self.name}: age {self.age}"
 
 
-def build(env: StreamExecutionEnvironment) -> DataStream:
+def build(env: StreamExecutionEnvironment) -> DataStream[Person]:
     people = env.from_elements(Person("Fred", 35), Person("Wilma", 35), Person("Pebbles", 2))
     return people.filter(lambda person: person.age >= 18)
 

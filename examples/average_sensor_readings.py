@@ -24,7 +24,7 @@ from firesteel.datastream.window import TumblingEventTimeWindows
 from sensor_readings import SensorReading, fahrenheit_readings, reading_time, to_celsius
 
 
-class RunningMean(KeyedProcessFunction):
+class RunningMean(KeyedProcessFunction[str, SensorReading, SensorReading]):
     """For every reading: the reading with the mean temperature of its sensor so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -42,7 +42,7 @@ class RunningMean(KeyedProcessFunction):
         yield value._replace(temperature=total / count)
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream[SensorReading]:
     # One task, as the source has: dealt out to several, readings of a sensor could overtake each other.
     celsius = env.from_collection(readings).map(to_celsius).set_parallelism(1)
     return celsius.key_by(lambda reading: reading.id).process(RunningMean())
@@ -57,7 +57,9 @@ class MeanOfWindow(WindowFunction[SensorReading, SensorReading, str, TimeWindow]
         yield SensorReading(key, window.end, sum(temperatures) / len(temperatures))
 
 
-def build_windowed(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build_windowed(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[SensorReading]:
     celsius = in_order_of_time(env.from_collection(readings), reading_time).map(to_celsius).set_parallelism(1)
     windows = celsius.key_by(lambda reading: reading.id).window(TumblingEventTimeWindows.of(Time.seconds(5)))
     return windows.apply(MeanOfWindow())

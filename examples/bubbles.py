@@ -32,7 +32,7 @@ class Burst(NamedTuple):
     bubbles: int
 
 
-class LevelUp(ProcessWindowFunction[Burst, tuple, str, TimeWindow]):
+class LevelUp(ProcessWindowFunction[Burst, tuple[str, int], str, TimeWindow]):
     """(player, number of bubbles) of minutes with enough of them."""
 
     def process(
@@ -44,16 +44,16 @@ class LevelUp(ProcessWindowFunction[Burst, tuple, str, TimeWindow]):
             yield key, bubbles
 
 
-def _levels(bursts: DataStream, windows: WindowAssigner[Any, Any]) -> DataStream:
+def _levels(bursts: DataStream[Burst], windows: WindowAssigner[Any, Any]) -> DataStream[tuple[str, int]]:
     return bursts.key_by(lambda burst: burst.player).window(windows).process(LevelUp())
 
 
-def by_event_time(bursts: DataStream) -> DataStream:
+def by_event_time(bursts: DataStream[Burst]) -> DataStream[tuple[str, int]]:
     timed = in_order_of_time(bursts, lambda burst: burst.time, Duration.of_minutes(2))
     return _levels(timed, TumblingEventTimeWindows.of(Time.minutes(1)))
 
 
-def by_processing_time(bursts: DataStream, minute: Time | None = None) -> DataStream:
+def by_processing_time(bursts: DataStream[Burst], minute: Time | None = None) -> DataStream[tuple[str, int]]:
     """``minute``: how long one takes, for those who do not want to wait so long."""
     return _levels(bursts, TumblingProcessingTimeWindows.of(Time.minutes(1) if minute is None else minute))
 

@@ -18,7 +18,7 @@ CONTROL = ["DROP", "IGNORE"]
 WORDS = ["Apache", "DROP", "Flink", "IGNORE"]
 
 
-class Blocker(CoFlatMapFunction):
+class Blocker(CoFlatMapFunction[str, str, str]):
     """Lets a word through unless it was named on the control stream."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -35,7 +35,7 @@ class Blocker(CoFlatMapFunction):
             yield value
 
 
-def build(control: DataStream, words: DataStream) -> DataStream:
+def build(control: DataStream[str], words: DataStream[str]) -> DataStream[str]:
     keyed_control = control.key_by(lambda word: word)
     keyed_words = words.key_by(lambda word: word)
     return keyed_control.connect(keyed_words).flat_map(Blocker())

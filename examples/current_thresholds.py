@@ -25,7 +25,9 @@ THRESHOLDS = MapStateDescriptor("thresholds", Types.STRING(), Types.DOUBLE())
 UPDATES = [("sensor_1", 5.0), ("sensor_2", 0.9), ("sensor_3", 0.5), ("sensor_1", 1.2), ("sensor_3", 0.0)]
 
 
-class AlertByThreshold(KeyedBroadcastProcessFunction):
+class AlertByThreshold(
+    KeyedBroadcastProcessFunction[str, SensorReading, tuple[str, float], tuple[str, float, float]]
+):
     """(sensor, temperature, change) for changes above the sensor's threshold."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -57,7 +59,7 @@ class AlertByThreshold(KeyedBroadcastProcessFunction):
             thresholds.remove(sensor)
 
 
-def build(readings: DataStream, updates: DataStream) -> DataStream:
+def build(readings: DataStream[SensorReading], updates: DataStream) -> DataStream[tuple[str, float, float]]:
     keyed = readings.key_by(lambda reading: reading.id)
     return keyed.connect(updates.broadcast(THRESHOLDS)).process(AlertByThreshold())
 

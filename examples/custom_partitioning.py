@@ -18,7 +18,7 @@ from firesteel.datastream import (
 )
 
 
-class NegativesFirst(Partitioner):
+class NegativesFirst(Partitioner[int]):
     """Task 0 for negative keys, any task for the others."""
 
     def partition(self, key: int, num_partitions: int) -> int:
@@ -26,7 +26,7 @@ class NegativesFirst(Partitioner):
         return 0 if key < 0 else random.randrange(num_partitions)
 
 
-class WithTask(MapFunction):
+class WithTask(MapFunction[int, tuple[int, int]]):
     """Pairs a record with the index of the task that sees it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -38,7 +38,7 @@ class WithTask(MapFunction):
         return self.task, value
 
 
-def build(env: StreamExecutionEnvironment, numbers: Sequence[int]) -> DataStream:
+def build(env: StreamExecutionEnvironment, numbers: Sequence[int]) -> DataStream[tuple[int, int]]:
     stream = env.from_collection(numbers)
     return stream.partition_custom(NegativesFirst(), lambda number: number).map(WithTask())
 

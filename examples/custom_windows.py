@@ -89,12 +89,13 @@ class OncePerSecond(Trigger[Any, TimeWindow]):
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         """Forget the timer of a window that goes."""
         state = ctx.get_partitioned_state(self.next_early)
-        if state.value() is not None:
-            ctx.delete_event_time_timer(state.value())
+        early = state.value()
+        if early is not None:
+            ctx.delete_event_time_timer(early)
             state.clear()
 
 
-class CountUntilNow(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]):
+class CountUntilNow(ProcessWindowFunction[SensorReading, tuple[str, int, int, int], str, TimeWindow]):
     """(sensor, seconds at which the window ends, count, seconds that the watermark has reached)."""
 
     def process(
@@ -105,7 +106,9 @@ class CountUntilNow(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]
         yield key, (context.window().end - START) // SECOND, len(list(elements)), (until - START) // SECOND
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, int, int, int]]:
     timed = watermark_after_each(env.from_collection(readings), reading_time)
     windows = timed.key_by(lambda reading: reading.id).window(ThirtySeconds())
     return windows.trigger(OncePerSecond()).process(CountUntilNow())

@@ -59,7 +59,7 @@ class SensorNetwork:
         return SensorReading(f"sensor-{sensor + 1:02}", int(now * 1_000_000), fahrenheit)
 
 
-class RunningStatistics(KeyedProcessFunction):
+class RunningStatistics(KeyedProcessFunction[str, SensorReading, Update]):
     """Per sensor: smallest, mean and largest temperature so far, in state."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -76,7 +76,7 @@ class RunningStatistics(KeyedProcessFunction):
         yield value.id, now, low, total / count, high, count, value.timestamp / 1_000_000
 
 
-class Dashboard(SinkFunction):
+class Dashboard(SinkFunction[Update]):
     """Shows the statistics: a view that renews itself on a terminal, otherwise a line now and then."""
 
     def __init__(self, title: str, seconds: int, live: bool, columns: int, rows: int) -> None:

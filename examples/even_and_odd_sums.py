@@ -2,7 +2,7 @@
 
 The smallest job with everything that a checkpoint needs: sources with positions, an exchange that mixes them, and
 state behind it. When both sources have come to 5, the sums are twice 2 + 4 = 6 and twice 1 + 3 + 5 = 9. A checkpoint taken there
-holds the positions 5 and 5 and the sums 12 and 18: whatever fails later, the job goes on from exactly these.
+holds the positions 5 and 5 and the sums 12 and 18: whatever fails later, the job resumes from exactly these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def numbers_per_second(count: int, rate: float) -> Source:
 
 def build(
     env: StreamExecutionEnvironment, first: Source, second: Source, records_until_failure: int
-) -> DataStream:
+) -> DataStream[tuple[str, int]]:
     streams = [
         env.from_source(source, WatermarkStrategy.no_watermarks(), name, Types.LONG()).set_parallelism(1)
         for source, name in ((first, "first numbers"), (second, "second numbers"))

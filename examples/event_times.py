@@ -7,21 +7,23 @@ it is certain which records are late: examples about late data use it, others ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from firesteel.common import Duration, Watermark, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from firesteel.datastream import DataStream
 
+T = TypeVar("T")
+
 
 def in_order_of_time(
-    stream: DataStream, time_of: Callable[[Any], int], bound: Duration | None = None
-) -> DataStream:
+    stream: DataStream[T], time_of: Callable[[T], int], bound: Duration | None = None
+) -> DataStream[T]:
     """Timestamps by a function of the record; records may be late by up to ``bound``, five seconds if none is given."""
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(bound or Duration.of_seconds(5))
+    strategy = WatermarkStrategy[T].for_bounded_out_of_orderness(bound or Duration.of_seconds(5))
     return _assigned(stream, strategy, time_of)
 
 
-class AfterEach(WatermarkGenerator):
+class AfterEach(WatermarkGenerator[Any]):
     """After every record: nothing follows that is older than the latest record by more than the bound."""
 
     def __init__(self, bound: int) -> None:
@@ -35,12 +37,14 @@ class AfterEach(WatermarkGenerator):
         """Do nothing: the records do it."""
 
 
-def watermark_after_each(stream: DataStream, time_of: Callable[[Any], int], bound: int = 0) -> DataStream:
+def watermark_after_each(stream: DataStream[T], time_of: Callable[[T], int], bound: int = 0) -> DataStream[T]:
     """Timestamps by a function of the record, and a watermark after each, ``bound`` milliseconds behind."""
     return _assigned(stream, WatermarkStrategy.for_generator(lambda: AfterEach(bound)), time_of)
 
 
-def _assigned(stream: DataStream, strategy: WatermarkStrategy, time_of: Callable[[Any], int]) -> DataStream:
+def _assigned(
+    stream: DataStream[T], strategy: WatermarkStrategy[T], time_of: Callable[[T], int]
+) -> DataStream[T]:
     # One task, as the sources of the examples have: records keep their order.
     timed = strategy.with_timestamp_assigner(lambda record, _: time_of(record))
     return stream.assign_timestamps_and_watermarks(timed).set_parallelism(1)

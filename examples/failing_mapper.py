@@ -7,7 +7,7 @@ from typing import Any
 from firesteel.datastream import MapFunction, RuntimeContext
 
 
-class FailingMapper(MapFunction):
+class FailingMapper(MapFunction[Any, Any]):
     """Hands every record on, and fails after so many of them, in each of the first attempts of a job."""
 
     def __init__(self, records_until_failure: int, failures: int) -> None:

@@ -34,7 +34,7 @@ TEMPERATURES = [("north", 72.0), ("south", 104.0), ("east", 99.0), ("north", 120
 SMOKE = [("south", 20.0), ("east", 80.0), ("north", 60.0), ("south", 75.0)]
 
 
-class FireAlert(CoFlatMapFunction):
+class FireAlert(CoFlatMapFunction[tuple[str, float], tuple[str, float], str]):
     """Per area: alerts once when it is hot and smoky."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -63,12 +63,12 @@ def build(
     env: StreamExecutionEnvironment,
     temperatures: Sequence[tuple[str, float]],
     smoke: Sequence[tuple[str, float]],
-) -> DataStream:
+) -> DataStream[str]:
     both = env.from_collection(temperatures).connect(env.from_collection(smoke))
     return both.key_by(lambda t: t[0], lambda s: s[0]).flat_map(FireAlert())
 
 
-class ForestAlert(CoFlatMapFunction):
+class ForestAlert(CoFlatMapFunction[tuple[str, float], float, str]):
     """Alerts for every hot reading once there is smoke anywhere."""
 
     def __init__(self) -> None:
@@ -94,12 +94,12 @@ class ForestAlert(CoFlatMapFunction):
 
 def build_with_broadcast(
     env: StreamExecutionEnvironment, temperatures: Sequence[tuple[str, float]], smoke: Sequence[float]
-) -> DataStream:
+) -> DataStream[str]:
     levels = env.from_collection(smoke)
     return env.from_collection(temperatures).rebalance().connect(levels.broadcast()).flat_map(ForestAlert())
 
 
-class HotThenSmoke(KeyedCoProcessFunction):
+class HotThenSmoke(KeyedCoProcessFunction[str, tuple[str, int], tuple[str, int], tuple[str, int, int]]):
     """Per area: the pairs of a hot reading and smoke that follows it in time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -126,7 +126,7 @@ class HotThenSmoke(KeyedCoProcessFunction):
 
 def build_hot_then_smoke(
     env: StreamExecutionEnvironment, heat: Sequence[tuple[str, int]], smoke: Sequence[tuple[str, int]]
-) -> DataStream:
+) -> DataStream[tuple[str, int, int]]:
     by_area = env.from_collection(heat).connect(env.from_collection(smoke)).key_by(0, 0)
     return by_area.process(HotThenSmoke())
 

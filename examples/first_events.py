@@ -43,7 +43,7 @@ EVENTS = [
 ]
 
 
-class FirstOfKey(FlatMapFunction):
+class FirstOfKey(FlatMapFunction[Event, Event]):
     """Lets an event through when its key has no flag yet."""
 
     def __init__(self, ttl: StateTtlConfig | None = None) -> None:
@@ -63,17 +63,17 @@ class FirstOfKey(FlatMapFunction):
             yield value
 
 
-def build(events: DataStream) -> DataStream:
+def build(events: DataStream[Event]) -> DataStream[Event]:
     return events.key_by(lambda event: event.key).flat_map(FirstOfKey())
 
 
-def build_with_ttl(events: DataStream, time_to_live: Time | None = None) -> DataStream:
+def build_with_ttl(events: DataStream[Event], time_to_live: Time | None = None) -> DataStream[Event]:
     minute = Time.minutes(1) if time_to_live is None else time_to_live
     ttl = StateTtlConfig.new_builder(minute).update_ttl_on_create_and_write().build()
     return events.key_by(lambda event: event.key).flat_map(FirstOfKey(ttl))
 
 
-class FirstOfMinute(KeyedProcessFunction):
+class FirstOfMinute(KeyedProcessFunction[str, Event, Event]):
     """The same, with a timer that removes the flag."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -84,7 +84,7 @@ class FirstOfMinute(KeyedProcessFunction):
         """One event."""
         if not self.seen.value():
             self.seen.update(True)
-            ctx.timer_service().register_event_time_timer(ctx.timestamp() + MINUTE)
+            ctx.timer_service().register_event_time_timer(value.timestamp + MINUTE)
             yield value
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
@@ -92,7 +92,7 @@ class FirstOfMinute(KeyedProcessFunction):
         self.seen.clear()
 
 
-def build_with_timers(events: DataStream) -> DataStream:
+def build_with_timers(events: DataStream[Event]) -> DataStream[Event]:
     timed = watermark_after_each(events, lambda event: event.timestamp)
     return timed.key_by(lambda event: event.key).process(FirstOfMinute())
 

@@ -29,7 +29,7 @@ READINGS = readings_of(
 )
 
 
-class ForgettingChangeAlert(KeyedProcessFunction):
+class ForgettingChangeAlert(KeyedProcessFunction[str, SensorReading, tuple[str, float, float]]):
     """Compares with the last temperature of the last hour."""
 
     def __init__(self, threshold: float) -> None:
@@ -49,8 +49,9 @@ class ForgettingChangeAlert(KeyedProcessFunction):
         timer = self.timer.value()
         if timer is not None:
             ctx.timer_service().delete_event_time_timer(timer)
-        ctx.timer_service().register_event_time_timer(ctx.timestamp() + HOUR)
-        self.timer.update(ctx.timestamp() + HOUR)
+        in_an_hour = value.timestamp + HOUR
+        ctx.timer_service().register_event_time_timer(in_an_hour)
+        self.timer.update(in_an_hour)
 
         last = self.last.value()
         self.last.update(value.temperature)
@@ -63,7 +64,9 @@ class ForgettingChangeAlert(KeyedProcessFunction):
         self.timer.clear()
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, float, float]]:
     timed = watermark_after_each(env.from_collection(readings), reading_time)
     return timed.key_by(lambda reading: reading.id).process(ForgettingChangeAlert(THRESHOLD))
 

@@ -20,7 +20,7 @@ READINGS = readings_of(
 )
 
 
-class FreezingMonitor(ProcessFunction):
+class FreezingMonitor(ProcessFunction[SensorReading, SensorReading]):
     """Passes readings on and raises alarms."""
 
     def process_element(self, value: SensorReading, ctx: ProcessFunction.Context) -> Iterator[SensorReading]:
@@ -32,7 +32,7 @@ class FreezingMonitor(ProcessFunction):
 
 def build(
     env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
-) -> tuple[DataStream, DataStream]:
+) -> tuple[DataStream[SensorReading], DataStream[str]]:
     monitored = env.from_collection(readings).process(FreezingMonitor())
     return monitored, monitored.get_side_output(ALARMS)
 

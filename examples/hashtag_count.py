@@ -26,7 +26,7 @@ def hashtags(tweet: str) -> list[str]:
     return [tag.lower() for tag in re.findall(r"#(\w+)", tweet)]
 
 
-def build(env: StreamExecutionEnvironment, tweets: Sequence[str]) -> DataStream:
+def build(env: StreamExecutionEnvironment, tweets: Sequence[str]) -> DataStream[tuple[str, int]]:
     tags = env.from_collection(tweets).name("Tweets").flat_map(hashtags).name("Extract")
     return tags.map(lambda tag: (tag, 1)).key_by(lambda pair: pair[0]).sum(1).name("Count")
 

@@ -24,7 +24,7 @@ THRESHOLD = 80.0
 PARTS = 10
 
 
-class HotReadings(FlatMapFunction, ListCheckpointed):
+class HotReadings(FlatMapFunction[SensorReading, tuple[int, int]], ListCheckpointed):
     """Emits the task's number and its count for every hot reading."""
 
     def __init__(self, threshold: float) -> None:
@@ -59,7 +59,7 @@ class HotReadingsInParts(HotReadings):
         return [whole + 1] * rest + [whole] * (PARTS - rest)
 
 
-class HotReadingsPerSensor(FlatMapFunction, CheckpointedFunction):
+class HotReadingsPerSensor(FlatMapFunction[SensorReading, tuple[str, int, int]], CheckpointedFunction):
     """Emits sensor, count of the sensor and count of the task for every hot reading."""
 
     def __init__(self, threshold: float) -> None:
@@ -77,19 +77,22 @@ class HotReadingsPerSensor(FlatMapFunction, CheckpointedFunction):
         """One reading."""
         if value.temperature > self.threshold:
             self.count += 1
-            self.of_sensor.update((self.of_sensor.value() or 0) + 1)
-            yield value.id, self.of_sensor.value(), self.count
+            of_sensor = (self.of_sensor.value() or 0) + 1
+            self.of_sensor.update(of_sensor)
+            yield value.id, of_sensor, self.count
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Put the task's count into its state; those of the sensors are there."""
         self.of_task.update([self.count])
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream[tuple[int, int]]:
     return env.from_collection(readings).rebalance().flat_map(HotReadingsInParts(THRESHOLD))
 
 
-def build_per_sensor(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build_per_sensor(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, int, int]]:
     keyed = env.from_collection(readings).key_by(lambda reading: reading.id)
     return keyed.flat_map(HotReadingsPerSensor(THRESHOLD))
 

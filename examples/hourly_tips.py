@@ -17,7 +17,7 @@ from firesteel.datastream.window import TumblingEventTimeWindows
 from taxi_rides import TaxiFare, fare_time, taxi_fares
 
 
-class SumOfTips(AggregateFunction):
+class SumOfTips(AggregateFunction[TaxiFare, float, float]):
     """Adds the tips as they come; a window keeps one number."""
 
     def create_accumulator(self) -> float:
@@ -37,7 +37,7 @@ class SumOfTips(AggregateFunction):
         return acc_a + acc_b
 
 
-class WithHour(ProcessWindowFunction[float, tuple, int, TimeWindow]):
+class WithHour(ProcessWindowFunction[float, tuple[int, int, float], int, TimeWindow]):
     """Adds driver and hour to the sum."""
 
     def process(
@@ -48,8 +48,12 @@ class WithHour(ProcessWindowFunction[float, tuple, int, TimeWindow]):
         yield key, context.window().end, tips
 
 
-def build(env: StreamExecutionEnvironment, fares: Sequence[TaxiFare]) -> DataStream:
-    timed = in_order_of_time(env.from_collection(fares), fare_time, Duration.of_minutes(5))
+def build(env: StreamExecutionEnvironment, fares: Sequence[TaxiFare]) -> DataStream[tuple[int, int, float]]:
+    return tips_per_hour(env.from_collection(fares))
+
+
+def tips_per_hour(fares: DataStream[TaxiFare]) -> DataStream[tuple[int, int, float]]:
+    timed = in_order_of_time(fares, fare_time, Duration.of_minutes(5))
     hours = timed.key_by(lambda fare: fare.driver_id).window(TumblingEventTimeWindows.of(Time.hours(1)))
     return hours.aggregate(SumOfTips(), WithHour())
 

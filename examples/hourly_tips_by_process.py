@@ -23,7 +23,7 @@ from taxi_rides import EIGHT_O_CLOCK, HOUR, MINUTE, TaxiFare, fare_time, taxi_fa
 LATE_FARES = OutputTag("late-fares", Types.PICKLED_BYTE_ARRAY())
 
 
-class TipsPerHour(KeyedProcessFunction):
+class TipsPerHour(KeyedProcessFunction[int, TaxiFare, tuple[int, int, float]]):
     """A tumbling window of an hour, by hand."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -43,7 +43,7 @@ class TipsPerHour(KeyedProcessFunction):
         self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
     ) -> Iterator[tuple[int, int, float]]:
         """An hour is over."""
-        yield ctx.get_current_key(), timestamp + 1, self.sums.get(timestamp)
+        yield ctx.get_current_key(), timestamp + 1, self.sums[timestamp]
         self.sums.remove(timestamp)
 
 

@@ -36,11 +36,11 @@ A = events(("red", 65, "a1"), ("blue", 70, "a2"), ("red", 130, "a3"))
 B = events(("red", 4, "b1"), ("red", 5, "b2"), ("blue", 72, "b3"), ("red", 80, "b4"), ("red", 81, "b5"))
 
 
-def timed(env: StreamExecutionEnvironment, events: Sequence[Event]) -> DataStream:
+def timed(env: StreamExecutionEnvironment, events: Sequence[Event]) -> DataStream[Event]:
     return in_order_of_time(env.from_collection(events), lambda event: event.time, Duration.of_minutes(5))
 
 
-class Pair(ProcessJoinFunction):
+class Pair(ProcessJoinFunction[Event, Event, tuple[str, str, int]]):
     """The names of both, and the minute of the pair: that of the later one."""
 
     def process_element(
@@ -50,19 +50,19 @@ class Pair(ProcessJoinFunction):
         yield left.name, right.name, ctx.timestamp() // MINUTE
 
 
-def interval_joined(a: DataStream, b: DataStream) -> DataStream:
+def interval_joined(a: DataStream[Event], b: DataStream[Event]) -> DataStream[tuple[str, str, int]]:
     keyed_b = b.key_by(lambda event: event.key)
     pairs = a.key_by(lambda event: event.key).interval_join(keyed_b)
     return pairs.between(Time.hours(-1), Time.minutes(15)).process(Pair())
 
 
-def window_joined(a: DataStream, b: DataStream) -> DataStream:
+def window_joined(a: DataStream[Event], b: DataStream[Event]) -> DataStream[tuple[str, str]]:
     keyed = a.join(b).where(lambda event: event.key).equal_to(lambda event: event.key)
     hours = keyed.window(TumblingEventTimeWindows.of(Time.hours(1)))
     return hours.apply(lambda left, right: (left.name, right.name))
 
 
-class Names(CoGroupFunction):
+class Names(CoGroupFunction[Event, Event, tuple[list[str], list[str]]]):
     """The names of both sides."""
 
     def co_group(
@@ -72,7 +72,7 @@ class Names(CoGroupFunction):
         yield sorted(event.name for event in first), sorted(event.name for event in second)
 
 
-def co_grouped(a: DataStream, b: DataStream) -> DataStream:
+def co_grouped(a: DataStream[Event], b: DataStream[Event]) -> DataStream[tuple[list[str], list[str]]]:
     keyed = a.co_group(b).where(lambda event: event.key).equal_to(lambda event: event.key)
     return keyed.window(TumblingEventTimeWindows.of(Time.hours(1))).apply(Names())
 

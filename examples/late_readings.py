@@ -6,7 +6,7 @@ being dropped. `on_time_and_late` is a process function that divides any stream 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from event_times import watermark_after_each
 from firesteel.common import Time, Types
@@ -30,11 +30,11 @@ READINGS = readings_of(
 )
 
 
-def timed(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def timed(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream[SensorReading]:
     return watermark_after_each(env.from_collection(readings), reading_time)
 
 
-class Count(AggregateFunction):
+class Count(AggregateFunction[SensorReading, int, int]):
     """How many."""
 
     def create_accumulator(self) -> int:
@@ -54,18 +54,18 @@ class Count(AggregateFunction):
         return acc_a + acc_b
 
 
-class WithEnd(ProcessWindowFunction[int, tuple, str, TimeWindow]):
+class WithEnd(ProcessWindowFunction[int, tuple[str, int, int], str, TimeWindow]):
     """(sensor, second at which the window ends, count)."""
 
     def process(
-        self, key: str, context: ProcessWindowFunction.Context, elements: list[int]
+        self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[int]
     ) -> Iterator[tuple[str, int, int]]:
         """One window."""
         (count,) = elements
         yield key, (context.window().end - START) // 1000, count
 
 
-def counts_and_late(readings: DataStream) -> tuple[DataStream, DataStream]:
+def counts_and_late(readings: DataStream[SensorReading]) -> tuple[DataStream, DataStream]:
     windows = readings.key_by(lambda reading: reading.id).window(
         TumblingEventTimeWindows.of(Time.seconds(10))
     )
@@ -73,18 +73,19 @@ def counts_and_late(readings: DataStream) -> tuple[DataStream, DataStream]:
     return counts, counts.get_side_output(LATE)
 
 
-class Divide(ProcessFunction):
+class Divide(ProcessFunction[SensorReading, SensorReading]):
     """Late readings to the side output, all others on."""
 
     def process_element(self, value: SensorReading, ctx: ProcessFunction.Context) -> Iterator[SensorReading]:
         """A reading is late when the watermark says that its time is over."""
-        if ctx.timestamp() <= ctx.timer_service().current_watermark():
+        timestamp = ctx.timestamp()
+        if timestamp is not None and timestamp <= ctx.timer_service().current_watermark():
             ctx.output(LATE, value)
         else:
             yield value
 
 
-def on_time_and_late(readings: DataStream) -> tuple[DataStream, DataStream]:
+def on_time_and_late(readings: DataStream[SensorReading]) -> tuple[DataStream, DataStream]:
     on_time = readings.process(Divide()).set_parallelism(1)
     return on_time, on_time.get_side_output(LATE)
 

@@ -45,7 +45,7 @@ EVENTS = ride_events(
 )
 
 
-class LongRide(KeyedProcessFunction):
+class LongRide(KeyedProcessFunction[int, RideEvent, int]):
     """Per ride: the start, until its end comes or its time is over."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -65,15 +65,20 @@ class LongRide(KeyedProcessFunction):
             if abs(partner.time - value.time) > 2 * HOUR:
                 yield value.ride_id
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[int]:
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[int]) -> Iterator[int]:
         """No partner for two hours."""
-        if self.waiting.value().is_start:
+        waiting = self.waiting.value()
+        if waiting is not None and waiting.is_start:
             yield ctx.get_current_key()
         self.waiting.clear()
 
 
-def build(env: StreamExecutionEnvironment, events: Sequence[RideEvent]) -> DataStream:
-    timed = watermark_after_each(env.from_collection(events), lambda event: event.time)
+def build(env: StreamExecutionEnvironment, events: Sequence[RideEvent]) -> DataStream[int]:
+    return alerts(env.from_collection(events))
+
+
+def alerts(events: DataStream[RideEvent]) -> DataStream[int]:
+    timed = watermark_after_each(events, lambda event: event.time)
     return timed.key_by(lambda event: event.ride_id).process(LongRide())
 
 

@@ -30,11 +30,11 @@ def enrich(ride: TaxiRide) -> EnrichedRide:
     return EnrichedRide(ride, grid_cell(ride.start), grid_cell(ride.end))
 
 
-def enriched(rides: DataStream) -> DataStream:
+def enriched(rides: DataStream[TaxiRide]) -> DataStream[EnrichedRide]:
     return rides.filter(in_nyc).set_parallelism(1).map(enrich).set_parallelism(1)
 
 
-def enriched_by_flat_map(rides: DataStream) -> DataStream:
+def enriched_by_flat_map(rides: DataStream[TaxiRide]) -> DataStream[EnrichedRide]:
     return rides.flat_map(lambda ride: [enrich(ride)] if in_nyc(ride) else [])
 
 
@@ -44,7 +44,7 @@ def minutes_by_start_cell(ride: EnrichedRide) -> Iterator[tuple[int, int]]:
         yield ride.start_cell, (ride.ride.end_time - ride.ride.start_time).seconds // 60
 
 
-def build(env: StreamExecutionEnvironment, rides: Sequence[TaxiRide]) -> DataStream:
+def build(env: StreamExecutionEnvironment, rides: Sequence[TaxiRide]) -> DataStream[tuple[int, int]]:
     # Everything before the key runs in one task, as the source does, so that rides from one cell stay in order.
     pair = Types.TUPLE([Types.INT(), Types.INT()])
     minutes = enriched(env.from_collection(rides)).flat_map(minutes_by_start_cell, output_type=pair)

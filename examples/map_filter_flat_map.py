@@ -14,7 +14,7 @@ from sensor_readings import SensorReading, fahrenheit_readings
 SENTENCES = ["streams have no end", "batches do"]
 
 
-class SensorId(MapFunction):
+class SensorId(MapFunction[SensorReading, str]):
     """The id of a reading; the same as ``lambda reading: reading.id``."""
 
     def map(self, value: SensorReading) -> str:
@@ -22,22 +22,22 @@ class SensorId(MapFunction):
         return value.id
 
 
-def sensor_ids(readings: DataStream) -> DataStream:
+def sensor_ids(readings: DataStream[SensorReading]) -> DataStream[str]:
     return readings.map(SensorId())
 
 
-def warm_readings(readings: DataStream) -> DataStream:
+def warm_readings(readings: DataStream[SensorReading]) -> DataStream[SensorReading]:
     """Readings of 25 degrees Fahrenheit and more."""
     return readings.filter(lambda reading: reading.temperature >= 25)
 
 
-def words(sentences: DataStream) -> DataStream:
+def words(sentences: DataStream[str]) -> DataStream[str]:
     return sentences.flat_map(lambda sentence: sentence.split(" "))
 
 
 def build(
     env: StreamExecutionEnvironment, readings: Sequence[SensorReading], sentences: Sequence[str]
-) -> tuple[DataStream, DataStream, DataStream]:
+) -> tuple[DataStream[str], DataStream[SensorReading], DataStream[str]]:
     source = env.from_collection(readings)
     return sensor_ids(source), warm_readings(source), words(env.from_collection(sentences))
 

@@ -21,7 +21,7 @@ from firesteel.datastream.window import TumblingEventTimeWindows
 from sensor_readings import SensorReading, fahrenheit_readings, reading_time
 
 
-class Highest(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]):
+class Highest(ProcessWindowFunction[SensorReading, tuple[str, int, float], str, TimeWindow]):
     """The highest of the readings it gets: all of a window, or the one that is left of it."""
 
     def process(
@@ -31,16 +31,22 @@ class Highest(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]):
         yield key, context.window().end, max(reading.temperature for reading in elements)
 
 
-def minutes(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> WindowedStream:
+def minutes(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> WindowedStream[SensorReading, str, TimeWindow]:
     timed = in_order_of_time(env.from_collection(readings), reading_time)
     return timed.key_by(lambda reading: reading.id).window(TumblingEventTimeWindows.of(Time.minutes(1)))
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, int, float]]:
     return minutes(env, readings).process(Highest())
 
 
-def build_incrementally(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build_incrementally(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, int, float]]:
     return minutes(env, readings).reduce(
         lambda a, b: a if a.temperature >= b.temperature else b, window_function=Highest()
     )

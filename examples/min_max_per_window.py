@@ -40,7 +40,9 @@ class HighAndLow(ProcessWindowFunction[SensorReading, MinMaxWithEnd, str, TimeWi
         yield key, min(values), max(values), context.window().end
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, float, float, int]]:
     return temperatures(env, readings).window(FIVE_SECONDS).process(HighAndLow())
 
 
@@ -55,7 +57,9 @@ class AddEnd(ProcessWindowFunction[MinMax, MinMaxWithEnd, str, TimeWindow]):
         yield (*found, context.window().end)
 
 
-def build_incrementally(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build_incrementally(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, float, float, int]]:
     pairs = in_order_of_time(env.from_collection(readings), reading_time).map(
         lambda reading: (reading.id, reading.temperature, reading.temperature)
     )

@@ -49,7 +49,7 @@ VIEWS = [
 ]
 
 
-class CountOfUser(ProcessWindowFunction[View, tuple, str, TimeWindow]):
+class CountOfUser(ProcessWindowFunction[View, tuple[str, int, int, int], str, TimeWindow]):
     """(user, start and end of the window in seconds, number of views)."""
 
     def process(
@@ -60,27 +60,29 @@ class CountOfUser(ProcessWindowFunction[View, tuple, str, TimeWindow]):
         yield key, window.start // 1000, window.end // 1000, len(list(elements))
 
 
-def counted(views: DataStream, windows: WindowAssigner[Any, Any]) -> DataStream:
+def counted(
+    views: DataStream[View], windows: WindowAssigner[Any, Any]
+) -> DataStream[tuple[str, int, int, int]]:
     return views.key_by(lambda view: view.user).window(windows).process(CountOfUser())
 
 
-def per_minute(views: DataStream) -> DataStream:
+def per_minute(views: DataStream[View]) -> DataStream[tuple[str, int, int, int]]:
     return counted(views, TumblingEventTimeWindows.of(Time.minutes(1)))
 
 
-def per_minute_every_ten_seconds(views: DataStream) -> DataStream:
+def per_minute_every_ten_seconds(views: DataStream[View]) -> DataStream[tuple[str, int, int, int]]:
     return counted(views, SlidingEventTimeWindows.of(Time.minutes(1), Time.seconds(10)))
 
 
-def per_session(views: DataStream) -> DataStream:
+def per_session(views: DataStream[View]) -> DataStream[tuple[str, int, int, int]]:
     return counted(views, EventTimeSessionWindows.with_gap(Time.minutes(30)))
 
 
-def busiest_user(views: DataStream) -> DataStream:
+def busiest_user(views: DataStream[View]) -> DataStream[tuple[str, int, int, int]]:
     return per_minute(views).window_all(TumblingEventTimeWindows.of(Time.minutes(1))).max_by(3)
 
 
-def timed(env: StreamExecutionEnvironment, views: Sequence[View]) -> DataStream:
+def timed(env: StreamExecutionEnvironment, views: Sequence[View]) -> DataStream[View]:
     return in_order_of_time(env.from_collection(views), lambda view: view.second * 1000)
 
 

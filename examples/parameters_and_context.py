@@ -23,7 +23,7 @@ from firesteel.datastream.functions import IntCounter
 TWEETS = ["apache flink", "hello world", "flink on spark", "spark alone"]
 
 
-class KeywordFilter(FilterFunction):
+class KeywordFilter(FilterFunction[str]):
     """Keeps the tweets that contain a word."""
 
     def __init__(self, word: str) -> None:
@@ -34,7 +34,7 @@ class KeywordFilter(FilterFunction):
         return self.word in value
 
 
-class OwnShare(FlatMapFunction):
+class OwnShare(FlatMapFunction[int, tuple[int, int]]):
     """Of the numbers, those that leave this task's index when divided by two, with that index."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -54,11 +54,11 @@ class OwnShare(FlatMapFunction):
         """Nothing to release here; the place to close connections."""
 
 
-def matching_tweets(env: StreamExecutionEnvironment, tweets: Sequence[str], word: str) -> DataStream:
+def matching_tweets(env: StreamExecutionEnvironment, tweets: Sequence[str], word: str) -> DataStream[str]:
     return env.from_collection(tweets).filter(KeywordFilter(word))
 
 
-def build(env: StreamExecutionEnvironment, numbers: Sequence[int]) -> DataStream:
+def build(env: StreamExecutionEnvironment, numbers: Sequence[int]) -> DataStream[tuple[int, int]]:
     # Broadcast: every task sees every number, so each number is taken by exactly one of the two tasks.
     return env.from_collection(numbers).broadcast().flat_map(OwnShare()).set_parallelism(2)
 

@@ -21,7 +21,7 @@ from firesteel.datastream.functions import (
 from firesteel.datastream.state import ListStateDescriptor
 
 
-class CountSource(SourceFunction):
+class CountSource(SourceFunction[int]):
     """Counts from 0 to ``end``, with a pause after each number."""
 
     bounded = True
@@ -60,7 +60,9 @@ class ResettableCountSource(CountSource, CheckpointedFunction):
         self.position.update([self.next])
 
 
-def build(env: StreamExecutionEnvironment, source: SourceFunction, records_until_failure: int) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, source: SourceFunction, records_until_failure: int
+) -> DataStream[int]:
     numbers = env.add_source(source, type_info=Types.LONG())
     return numbers.map(FailingMapper(records_until_failure, failures=2), Types.LONG())
 

@@ -13,7 +13,7 @@ def in_nyc(ride: TaxiRide) -> bool:
     return is_in_nyc(ride.start) and is_in_nyc(ride.end)
 
 
-def build(env: StreamExecutionEnvironment, rides: Sequence[TaxiRide]) -> DataStream:
+def build(env: StreamExecutionEnvironment, rides: Sequence[TaxiRide]) -> DataStream[TaxiRide]:
     return env.from_collection(rides).filter(in_nyc)
 
 

@@ -37,7 +37,7 @@ RIDES = [Ride(number, EIGHT_O_CLOCK + number * 10 * MINUTE, 50_000 + number) for
 FARES = [TaxiFare(number, 2013, EIGHT_O_CLOCK + number * 10 * MINUTE, 2.5) for number in (1, 3, 4, 5, 12)]
 
 
-class Matching(KeyedCoProcessFunction):
+class Matching(KeyedCoProcessFunction[int, Ride, TaxiFare, tuple[Ride, TaxiFare]]):
     """Per ride: waits for the second of the two."""
 
     def __init__(self, patience: int | None) -> None:
@@ -88,12 +88,12 @@ class Matching(KeyedCoProcessFunction):
             ctx.timer_service().delete_event_time_timer(value.start_time + self.patience)
 
 
-def build(rides: DataStream, fares: DataStream) -> DataStream:
+def build(rides: DataStream[Ride], fares: DataStream[TaxiFare]) -> DataStream[tuple[Ride, TaxiFare]]:
     both = rides.connect(fares).key_by(lambda ride: ride.ride_id, lambda fare: fare.ride_id)
     return both.process(Matching(None))
 
 
-def build_with_timers(rides: DataStream, fares: DataStream) -> tuple[DataStream, DataStream]:
+def build_with_timers(rides: DataStream[Ride], fares: DataStream[TaxiFare]) -> tuple[DataStream, DataStream]:
     timed_rides = watermark_after_each(rides, lambda ride: ride.start_time)
     both = timed_rides.connect(watermark_after_each(fares, fare_time))
     pairs = both.key_by(lambda ride: ride.ride_id, lambda fare: fare.ride_id).process(Matching(30 * MINUTE))

@@ -23,7 +23,7 @@ from sensor_readings import START, SensorReading
 SECOND = 1000
 
 
-class WarnOfRise(KeyedProcessFunction):
+class WarnOfRise(KeyedProcessFunction[str, SensorReading, str]):
     """Per sensor: a warning after a second of rising temperatures, and again after every further second."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -52,7 +52,7 @@ class WarnOfRise(KeyedProcessFunction):
         yield f"{ctx.get_current_key()} has been rising for a second"
 
 
-def build(readings: DataStream) -> DataStream:
+def build(readings: DataStream[SensorReading]) -> DataStream[str]:
     return readings.key_by(lambda reading: reading.id).process(WarnOfRise())
 
 

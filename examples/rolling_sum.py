@@ -12,7 +12,9 @@ from firesteel.datastream import DataStream, StreamExecutionEnvironment
 RECORDS = [(1, 2, 2), (2, 3, 1), (2, 2, 4), (1, 5, 3)]
 
 
-def build(env: StreamExecutionEnvironment, records: list[tuple[int, int, int]]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, records: list[tuple[int, int, int]]
+) -> DataStream[tuple[int, int, int]]:
     return env.from_collection(records).key_by(0).sum(1)
 
 

@@ -29,7 +29,7 @@ class Sale(NamedTuple):
     product: str
     category: str
     profit: int
-    count: int
+    sales: int
 
 
 LINES = [
@@ -48,11 +48,11 @@ def parsed(line: str) -> Sale:
 
 
 def together(a: Sale, b: Sale) -> Sale:
-    """Both sales: profits and counts added."""
-    return b._replace(profit=a.profit + b.profit, count=a.count + b.count)
+    """Both sales: profits and numbers of sales added."""
+    return b._replace(profit=a.profit + b.profit, sales=a.sales + b.sales)
 
 
-class ToFile(SinkFunction):
+class ToFile(SinkFunction[Sale]):
     """Appends a line per record."""
 
     def __init__(self, path: Path) -> None:
@@ -71,12 +71,12 @@ class ToFile(SinkFunction):
         self.file.close()
 
 
-def per_two_seconds(lines: DataStream) -> DataStream:
+def per_two_seconds(lines: DataStream[str]) -> DataStream[Sale]:
     by_month = lines.map(parsed).set_parallelism(1).key_by(lambda sale: sale.month)
     return by_month.window(TumblingProcessingTimeWindows.of(Time.seconds(2))).reduce(together)
 
 
-def per_five_sales(lines: DataStream) -> DataStream:
+def per_five_sales(lines: DataStream[str]) -> DataStream[Sale]:
     by_month = lines.map(parsed).set_parallelism(1).key_by(lambda sale: sale.month)
     return by_month.window(GlobalWindows.create()).trigger(CountTrigger.of(5)).reduce(together)
 

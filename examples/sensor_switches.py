@@ -24,7 +24,7 @@ from sensor_readings import START, SensorReading
 SWITCHES = [("sensor_2", 10_000), ("sensor_7", 60_000)]
 
 
-class Gate(KeyedCoProcessFunction):
+class Gate(KeyedCoProcessFunction[str, SensorReading, tuple[str, int], SensorReading]):
     """Per sensor: lets readings through until the time is over."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -54,7 +54,7 @@ class Gate(KeyedCoProcessFunction):
         self.closes_at.clear()
 
 
-def build(readings: DataStream, switches: DataStream) -> DataStream:
+def build(readings: DataStream[SensorReading], switches: DataStream) -> DataStream[SensorReading]:
     keyed_readings = readings.key_by(lambda reading: reading.id)
     return keyed_readings.connect(switches.key_by(lambda switch: switch[0])).process(Gate())
 

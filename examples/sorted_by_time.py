@@ -17,7 +17,7 @@ from firesteel.datastream.state import MapStateDescriptor
 TIMES = [4, 2, 7, 11, 9, 15, 12, 13, 17, 14, 21, 24, 22, 19, 23]
 
 
-class Sort(KeyedProcessFunction):
+class Sort(KeyedProcessFunction[str, int, int]):
     """Buffers records by their timestamps."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -32,11 +32,11 @@ class Sort(KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[int]:
         """Release the records of a timestamp; timers ring in order."""
-        yield from [timestamp] * self.buffer.get(timestamp)
+        yield from [timestamp] * self.buffer[timestamp]
         self.buffer.remove(timestamp)
 
 
-def build(env: StreamExecutionEnvironment, times: Sequence[int], bound: int = 5) -> DataStream:
+def build(env: StreamExecutionEnvironment, times: Sequence[int], bound: int = 5) -> DataStream[int]:
     timed = watermark_after_each(env.from_collection(times), lambda time: time, bound)
     return timed.key_by(lambda time: "all").process(Sort())
 

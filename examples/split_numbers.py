@@ -18,7 +18,7 @@ def size(record: tuple[int, str]) -> list[str]:
 
 def build(
     env: StreamExecutionEnvironment, records: list[tuple[int, str]]
-) -> tuple[DataStream, DataStream, DataStream]:
+) -> tuple[DataStream[tuple[int, str]], DataStream[tuple[int, str]], DataStream[tuple[int, str]]]:
     split = env.from_collection(records).split(size)
     return split.select("large"), split.select("small"), split.select("small", "large")
 

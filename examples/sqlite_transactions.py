@@ -28,7 +28,7 @@ CREATE INDEX IF NOT EXISTS staged_txn ON staged (txn);
 """
 
 
-class SqliteSink(TwoPhaseCommitSinkFunction):
+class SqliteSink(TwoPhaseCommitSinkFunction[SensorReading, str]):
     """The handle of a transaction is its name in the table of staged readings."""
 
     def __init__(self, path: str) -> None:
@@ -48,7 +48,7 @@ class SqliteSink(TwoPhaseCommitSinkFunction):
         self, transaction: str, value: SensorReading, context: SinkFunction.Context
     ) -> None:
         """Keep the reading until there are enough of them for a statement."""
-        self.rows.append((transaction, *value))
+        self.rows.append((transaction, value.id, value.timestamp, value.temperature))
         if len(self.rows) >= 1000:
             self.stage()
 

@@ -41,6 +41,9 @@ class TaxiFare(NamedTuple):
     driver_id: int
     start_time: int
     tip: float
+    payment: str = "CASH"
+    tolls: float = 0.0
+    total: float = 0.0
 
 
 def is_in_nyc(place: Place) -> bool:

@@ -26,7 +26,7 @@ READINGS = readings_of(
 )
 
 
-class ChangeAlert(FlatMapFunction):
+class ChangeAlert(FlatMapFunction[SensorReading, Change]):
     """Per sensor: compares with the last temperature."""
 
     def __init__(self, threshold: float) -> None:
@@ -44,7 +44,9 @@ class ChangeAlert(FlatMapFunction):
             yield value.id, value.temperature, abs(value.temperature - last)
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, float, float]]:
     return env.from_collection(readings).key_by(lambda reading: reading.id).flat_map(ChangeAlert(THRESHOLD))
 
 
@@ -55,7 +57,9 @@ def change_alert(reading: SensorReading, last: float | None) -> tuple[list[Chang
     return [(reading.id, reading.temperature, abs(reading.temperature - last))], reading.temperature
 
 
-def build_with_state(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build_with_state(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, float, float]]:
     return env.from_collection(readings).key_by(lambda reading: reading.id).flat_map_with_state(change_alert)
 
 

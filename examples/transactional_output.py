@@ -1,8 +1,8 @@
 """Transactional output (J30): what a job that fails regularly writes - by print, by a write-ahead log, in transactions.
 
 print() shows a reading again after every failure, because the job goes back to its last checkpoint. The write-ahead
-sink keeps readings in checkpoints and shows them when the checkpoint is complete: each once, unless the task dies
-exactly while it shows them. The two-phase-commit sink writes files that appear in the target folder when their
+sink keeps readings in checkpoints and shows them when the checkpoint is complete: each once, also when the job is stopped
+with a savepoint and resumes from it, unless the task dies exactly while it shows them. The two-phase-commit sink writes files that appear in the target folder when their
 checkpoint is complete: each reading once, whatever dies.
 """
 
@@ -40,7 +40,7 @@ class StdOutWriteAheadSink(GenericWriteAheadSink):
         return True
 
 
-class TransactionalFileSink(TwoPhaseCommitSinkFunction):
+class TransactionalFileSink(TwoPhaseCommitSinkFunction[SensorReading, str]):
     """One file per transaction: written in one folder, moved to another when the transaction is committed.
 
     The handle of a transaction is the name of its file. Moving a file is atomic, and one that is not there any more

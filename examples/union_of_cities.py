@@ -22,7 +22,7 @@ def build(
     paris: Sequence[SensorReading],
     tokyo: Sequence[SensorReading],
     rio: Sequence[SensorReading],
-) -> DataStream:
+) -> DataStream[SensorReading]:
     first, *others = (env.from_collection(readings) for readings in (paris, tokyo, rio))
     return first.union(*others)
 

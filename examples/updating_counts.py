@@ -19,7 +19,7 @@ from sensor_readings import START, SensorReading, reading_time, readings_of
 READINGS = readings_of(*(("sensor_1", second, 60.0) for second in (1, 2, 12, 4, 14, 5, 15, 6, 27)))
 
 
-class UpdatingCount(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]):
+class UpdatingCount(ProcessWindowFunction[SensorReading, tuple[str, int, int, str], str, TimeWindow]):
     """(sensor, second at which the window ends, count, "first" or "update")."""
 
     def __init__(self) -> None:
@@ -39,7 +39,9 @@ class UpdatingCount(ProcessWindowFunction[SensorReading, tuple, str, TimeWindow]
         context.window_state().get_state(self.updates).clear()
 
 
-def build(env: StreamExecutionEnvironment, readings: Sequence[SensorReading]) -> DataStream:
+def build(
+    env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
+) -> DataStream[tuple[str, int, int, str]]:
     timed = watermark_after_each(env.from_collection(readings), reading_time)
     windows = timed.key_by(lambda reading: reading.id).window(TumblingEventTimeWindows.of(Time.seconds(10)))
     return windows.allowed_lateness(5000).process(UpdatingCount())

@@ -22,7 +22,7 @@ def visitor(number: int) -> tuple[int, str]:
     return number, DOORS[number % 4]
 
 
-class CountVisitors(KeyedProcessFunction):
+class CountVisitors(KeyedProcessFunction[str, tuple[int, str], str]):
     """Counts the visitors of each door."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -38,7 +38,7 @@ class CountVisitors(KeyedProcessFunction):
         yield f"visitor {number} is number {count} at the {door} door"
 
 
-def build(env: StreamExecutionEnvironment, count: int | None = None) -> DataStream:
+def build(env: StreamExecutionEnvironment, count: int | None = None) -> DataStream[str]:
     source = DataGeneratorSource(visitor, count, RateLimiterStrategy.per_second(20))
     visitors = env.from_source(source, WatermarkStrategy.no_watermarks(), "Visitors").uid("visitors")
     return visitors.key_by(lambda visitor: visitor[1]).process(CountVisitors()).uid("doors")

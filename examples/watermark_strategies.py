@@ -21,7 +21,7 @@ from sensor_readings import START, SensorReading, fahrenheit_readings
 MINUTE = 60 * 1000
 
 
-class MinuteBehind(WatermarkGenerator):
+class MinuteBehind(WatermarkGenerator[SensorReading]):
     """Periodic: remembers the latest timestamp, and tells when it is asked."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class MinuteBehind(WatermarkGenerator):
             output.emit_watermark(Watermark(self.latest - MINUTE))
 
 
-class BySensorOne(WatermarkGenerator):
+class BySensorOne(WatermarkGenerator[SensorReading]):
     """Punctuated: the readings of sensor_1 are known to come last of their time."""
 
     def on_event(self, event: SensorReading, event_timestamp: int, output: WatermarkOutput) -> None:
@@ -55,19 +55,21 @@ ascending = WatermarkStrategy.for_monotonous_timestamps()
 punctuated = WatermarkStrategy.for_generator(BySensorOne)
 
 
-class ShowTime(ProcessFunction):
+class ShowTime(ProcessFunction[SensorReading, tuple[str, int, int]]):
     """The sensor, the record's timestamp, and the watermark that came before it."""
 
     def process_element(
         self, value: SensorReading, ctx: ProcessFunction.Context
     ) -> Iterator[tuple[str, int, int]]:
         """Show one record."""
-        yield value.id, ctx.timestamp(), ctx.timer_service().current_watermark()
+        timestamp = ctx.timestamp()
+        assert timestamp is not None  # the strategy gives every record one
+        yield value.id, timestamp, ctx.timer_service().current_watermark()
 
 
 def build(
     env: StreamExecutionEnvironment, readings: Sequence[SensorReading], strategy: WatermarkStrategy
-) -> DataStream:
+) -> DataStream[tuple[str, int, int]]:
     with_times = strategy.with_timestamp_assigner(lambda reading, _: reading.timestamp)
     stream = env.from_collection(readings).assign_timestamps_and_watermarks(with_times).set_parallelism(1)
     return stream.process(ShowTime()).set_parallelism(1)

@@ -18,7 +18,7 @@ FIFTEEN_SECONDS = TumblingEventTimeWindows.of(Time.seconds(15))
 Accumulator = tuple[str, float, int]
 
 
-class Mean(AggregateFunction):
+class Mean(AggregateFunction[SensorReading, Accumulator, tuple[str, float]]):
     """(sensor, mean temperature), from (sensor, sum, count)."""
 
     def create_accumulator(self) -> Accumulator:
@@ -42,7 +42,7 @@ class Mean(AggregateFunction):
 
 def build(
     env: StreamExecutionEnvironment, readings: Sequence[SensorReading]
-) -> tuple[DataStream, DataStream]:
+) -> tuple[DataStream[tuple[str, float]], DataStream[tuple[str, float]]]:
     by_sensor = in_order_of_time(env.from_collection(readings), reading_time).key_by(
         lambda reading: reading.id
     )

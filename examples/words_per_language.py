@@ -18,7 +18,7 @@ def joined(so_far: Words, new: Words) -> Words:
     return so_far[0], so_far[1] + new[1]
 
 
-def build(env: StreamExecutionEnvironment, records: list[Words]) -> DataStream:
+def build(env: StreamExecutionEnvironment, records: list[Words]) -> DataStream[tuple[str, list[str]]]:
     return env.from_collection(records).key_by(0).reduce(joined)
 
 
