@@ -94,7 +94,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
 
 def test_from_a_clone_to_a_job_that_runs(newcomer: Newcomer) -> None:
     has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
-    environment, install, install_with_java = commands_below("Install", README)
+    environment, install, install_with_java, *_ = commands_below("Install", README)
     newcomer.type(environment)
     newcomer.type(install if has_java else install_with_java)
     assert "firesteel" in newcomer.type("firesteel --version")

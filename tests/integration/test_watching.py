@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
+from support import until
 
 from firesteel.common import WatermarkStrategy
 from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext
@@ -41,28 +43,39 @@ class Slow(MapFunction):
         return value[0]
 
 
+class Gated(MapFunction):
+    """Keeps its first record until a file is there."""
+
+    def __init__(self, gate: Path) -> None:
+        self._gate = gate
+
+    def map(self, value: tuple[int, bytes]) -> int:
+        while not self._gate.exists():
+            time.sleep(0.01)
+        return value[0]
+
+
 def test_a_job_is_seen_while_it_runs_and_afterwards(
-    environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch
+    environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FIRESTEEL_REGISTER", "1")
     env = environment(2, **{"firesteel.metrics.interval": "50 ms", "firesteel.shuffle.buffer": "64 kb"})
-    env.from_sequence(1, RECORDS).map(Large()).name("large").rebalance().map(Slow()).name("slow").add_sink(
-        DiscardingSink()
-    )
+    gate = tmp_path / "gate"
+    large = env.from_sequence(1, RECORDS).map(Large()).name("large")
+    large.rebalance().map(Gated(gate)).name("gated").add_sink(DiscardingSink())
     client = env.execute_async("watched")
     assert isinstance(client, MasterJobClient)
     job_id = str(client.get_job_id())
 
-    worst, listed = 0.0, []
-    while not client.is_over():
-        statistics = client.statistics()
-        worst = max(worst, statistics["large"].back_pressure or 0.0)
-        if statistics["large"].records_in and not listed:
-            listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
-        time.sleep(0.02)  # paces the looks; nothing depends on it
+    def is_held_up() -> bool:
+        assert not client.is_over(), "a task whose receivers do not read waits for them"
+        return (client.statistics()["large"].back_pressure or 0.0) > 0.99
+
+    until(is_held_up, "both tasks do nothing but wait")
+    listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
+    gate.touch()
     client.wait()
 
-    assert worst > 0.5, "the slow stage behind it holds it up nearly all the time"
     assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]
     assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]

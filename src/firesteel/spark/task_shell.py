@@ -16,7 +16,7 @@ import random
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -61,6 +61,7 @@ from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_li
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
+from firesteel.spark.task_reports import TaskReports
 from firesteel.spark.task_secrets import NO_SECRETS, TaskSecrets
 
 _log = logging.getLogger(__name__)
@@ -141,9 +142,7 @@ class TaskShell:
         self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
         self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
-        self._reported_at = time.monotonic()
-        self._next_report = self._reported_at + setup.report_seconds
-        self._handing_over = 0.0  # seconds since the last report
+        self._reports = TaskReports(self._master.send, setup.report_seconds)
         self._pace = FlushPace()
         self._settings = TaskSettings.of(setup.plan)
         self._memory = MemoryWatch(memory_limit(self._settings.configuration))
@@ -280,7 +279,7 @@ class TaskShell:
                 if rows:
                     if flush:
                         self._pace.flushed(len(rows), now)
-                    yield from self._hand_over(rows)
+                    yield from self._hand_over(task, rows)
             self._report(task)
             if busy:
                 continue
@@ -301,19 +300,19 @@ class TaskShell:
             waits = task.waits
             rows = task.take(idle=waits)
             if rows:
-                yield from self._hand_over(rows)
+                yield from self._hand_over(task, rows)
             self._report(task)
             if waits:
                 self._mailbox.nap(_NAP_SECONDS)
             else:
                 task.go_on()
 
-    def _hand_over(self, rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    def _hand_over(self, task: StageTask, rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         """Give rows to Spark, which takes them as fast as their receivers do: the time that takes is back pressure."""
         for batch in _record_batches(rows):
-            began = time.monotonic()
+            self._reports.begin_to_wait(task.report)
             yield batch
-            self._handing_over += time.monotonic() - began
+            self._reports.end_to_wait()
 
     def _can_work_on_snapshots(self, task: StageTask) -> bool:
         return task.has_snapshots and not self._snapshots.busy
@@ -332,7 +331,7 @@ class TaskShell:
             raise
 
     def _seconds_to_wait(self, task: StageTask) -> float:
-        until_report = self._next_report - time.monotonic()
+        until_report = self._reports.due_at - time.monotonic()
         until_written = _WRITER_SECONDS if task.has_snapshots else math.inf
         return max(0.0, min(task.next_poll() - self.now(), until_report, until_written, _LOOK_SECONDS))
 
@@ -365,18 +364,10 @@ class TaskShell:
                 raise _Cancelled(message.for_good)
 
     def _report(self, task: StageTask) -> None:
-        now = time.monotonic()
-        if now >= self._next_report:
-            self._next_report = now + self._setup.report_seconds
+        if time.monotonic() >= self._reports.due_at:
             self._output.flush()
-            self._master.send(replace(task.report(), back_pressure=self._back_pressure(now)))
+            self._reports.report(task.report())
             self._check_memory(task)
-
-    def _back_pressure(self, now: float) -> float:
-        """The part of the time since the last report in which rows were handed over."""
-        seconds, handing_over = now - self._reported_at, self._handing_over
-        self._reported_at, self._handing_over = now, 0.0
-        return min(1.0, handing_over / seconds) if seconds > 0 else 0.0
 
     def _check_memory(self, task: StageTask) -> None:
         size, limit = self._memory.excess(), self._memory.limit
@@ -390,6 +381,7 @@ class TaskShell:
         )
 
     def _finish(self, task: StageTask) -> None:
+        self._reports.close()
         self._snapshots.close()
         if self.local_copies is not None:
             self.local_copies.end_job()
@@ -404,6 +396,7 @@ class TaskShell:
         self._master.close()
 
     def _close(self, task: StageTask | None) -> None:
+        self._reports.close()
         # A failure is on its way already; what close() adds to it would only hide the first cause.
         if task is not None:
             task.close()

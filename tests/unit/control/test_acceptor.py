@@ -17,6 +17,7 @@ from firesteel.control.acceptor import Acceptor, listen
 from firesteel.control.channel import Channel, connect_channel
 from firesteel.control.server import ControlServer
 from firesteel.plan.executor import Listening
+from firesteel_support.threads import join
 
 TIMEOUT = 300.0
 
@@ -163,7 +164,10 @@ def test_close_ends_strangers_and_threads() -> None:
     opened.acceptor.close()
     assert all(hung_up(stranger) for stranger in strangers)
     opened.close()
-    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        join(thread, TIMEOUT)  # one that hangs up last is still on its way out
+    assert not any(thread.is_alive() for thread in left)
 
 
 # Ports ------------------------------------------------------------------------------------------------

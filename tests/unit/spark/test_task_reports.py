@@ -1,0 +1,82 @@
+"""A task that waits for its receivers reports nothing itself: its last report is repeated, with the time it has waited."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+
+import pytest
+
+from firesteel.plan.messages import TaskReport
+from firesteel.spark.task_reports import TaskReports
+
+SOON = 0.001
+NEVER = 3600.0
+PATIENCE = 600.0
+
+Sent = queue.Queue[TaskReport]
+
+
+def numbered(n: int) -> TaskReport:
+    return TaskReport((), {"n": n})
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return queue.Queue()
+
+
+@pytest.fixture
+def reports(sent: Sent) -> Iterator[TaskReports]:
+    made = TaskReports(sent.put, SOON)
+    yield made
+    made.close()
+
+
+def share(report: TaskReport) -> float:
+    assert report.back_pressure is not None
+    return report.back_pressure
+
+
+def test_a_task_that_works_reports_by_itself_only(sent: Sent) -> None:
+    reports = TaskReports(sent.put, NEVER)
+    reports.report(numbered(1))
+    assert (sent.get(timeout=PATIENCE).accumulators, sent.empty()) == ({"n": 1}, True)
+    reports.close()
+
+
+def test_the_last_report_is_repeated_while_a_task_waits(reports: TaskReports, sent: Sent) -> None:
+    reports.report(numbered(7))
+    assert share(sent.get(timeout=PATIENCE)) == 0.0
+    reports.begin_to_wait(lambda: numbered(8))
+    repeated = [sent.get(timeout=PATIENCE) for _ in range(3)]
+    assert [report.accumulators for report in repeated] == [{"n": 7}] * 3
+    assert [share(report) for report in repeated[1:]] == [1.0, 1.0]
+    reports.end_to_wait()
+
+
+def test_a_task_that_waits_before_its_first_report_makes_one(reports: TaskReports, sent: Sent) -> None:
+    reports.begin_to_wait(lambda: numbered(1))
+    assert [sent.get(timeout=PATIENCE).accumulators for _ in range(3)] == [{"n": 1}] * 3
+    reports.end_to_wait()
+
+
+def test_what_was_waited_counts_in_the_next_report_and_only_there(sent: Sent) -> None:
+    reports = TaskReports(sent.put, NEVER)
+    reports.begin_to_wait(lambda: numbered(1))
+    reports.end_to_wait()
+    reports.report(numbered(2))
+    reports.report(numbered(3))
+    first, second, third = (sent.get(timeout=PATIENCE) for _ in range(3))
+    assert 0.0 == share(first) == share(third) < share(second) <= 1.0
+    reports.close()
+
+
+def test_nothing_is_repeated_after_a_task_has_waited(reports: TaskReports, sent: Sent) -> None:
+    reports.begin_to_wait(lambda: numbered(1))
+    sent.get(timeout=PATIENCE)
+    reports.end_to_wait()
+    while not sent.empty():
+        sent.get_nowait()
+    reports.report(numbered(2))
+    assert (sent.get(timeout=PATIENCE).accumulators, sent.empty()) == ({"n": 2}, True)
