@@ -144,19 +144,18 @@ def test_without_full_identity_there_are_keys_instead_of_rows_before(
 
 
 def test_transactions_come_in_the_order_of_their_commits(database: TestDatabase, capture: Open) -> None:
-    create(database)
+    create(database, 1)
     reading = capture(deserializer=ChangeDeserializer.changes())
     database_connection = database.server.connect(database.name)
-    reading.read(0)
-    wait_for_slot(database)
+    reading.read(1)  # so what comes from now on is a change, not a row of the table as it was found
     with database_connection, database.server.connect(database.name) as other:
         database_connection.execute("BEGIN")
-        database_connection.execute("INSERT INTO t VALUES (1, 'begun first'), (2, 'begun first')")
-        other.execute("INSERT INTO t VALUES (3, 'committed first')")
+        database_connection.execute("INSERT INTO t VALUES (11, 'begun first'), (12, 'begun first')")
+        other.execute("INSERT INTO t VALUES (13, 'committed first')")
         database_connection.execute("COMMIT")
     changes = reading.read(3)
-    assert [(change.after.id, change.sequence) for change in changes][-2:] == [(1, 1), (2, 2)]
-    assert changes[0].after.id == 3
+    assert [(change.after.id, change.sequence) for change in changes][-2:] == [(11, 1), (12, 2)]
+    assert changes[0].after.id == 13
     assert changes[0].commit_lsn < changes[1].commit_lsn == changes[2].commit_lsn
 
 
