@@ -14,6 +14,7 @@ from firesteel.common.serialization import DeserializationSchema
 from firesteel.contracts.dead_letter import DeadLetter
 from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import OutputTag, StreamExecutionEnvironment
+from firesteel.datastream.connectors.hybrid_source import HybridSource
 from firesteel.datastream.formats.changes import DebeziumJsonSchema
 from firesteel.datastream.formats.json import JsonRowDeserializationSchema, JsonSchema
 from firesteel.formats.decoding import decode
@@ -171,3 +172,14 @@ def test_errors_survive_pickling_with_all_they_know() -> None:
     error = DeserializationError(b"x", "bad", path="a", index=3).found(offset=7)
     copied = pickle.loads(pickle.dumps(error))
     assert (copied.message, copied.index, copied.where, str(copied)) == (b"x", 3, {"offset": 7}, str(error))
+
+
+def test_a_hybrid_source_has_the_bad_messages_of_its_sources() -> None:
+    env = simulated_environment()
+    sources = HybridSource.builder(Messages(JsonSchema(Order), MESSAGES[:2]))
+    orders = stream(env, sources.add_source(Messages(JsonSchema(Order), MESSAGES[2:])).build())
+    tolerant = orders.on_error(dead_letter=BAD)
+    with tolerant.union(tolerant.get_side_output(BAD)).execute_and_collect() as results:
+        found = list(results)
+    assert [letter.value for letter in found if isinstance(letter, DeadLetter)] == MESSAGES[1:3]
+    assert [record for record in found if isinstance(record, Order)] == [Order(1), Order(4), Order(5)]

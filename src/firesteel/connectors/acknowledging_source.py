@@ -19,7 +19,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +27,9 @@ from firesteel.common._override import override
 from firesteel.connectors.backoff import Backoff, given_up
 from firesteel.connectors.hand_over import CAPACITY, HandOver
 from firesteel.connectors.handed_reader import CLOSE_SECONDS
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext, T
+from firesteel.connectors.message_source import MessageSource, times_of
+from firesteel.contracts.source import Boundedness, Polled, SourceReader, SourceReaderContext, T
+from firesteel.formats.decoding import Decoded
 
 #: How long the thread waits for messages before it looks for something to acknowledge.
 RECEIVE_SECONDS = 0.05
@@ -37,16 +39,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message: its record, the tag by which this connection acknowledges it, and its id, if it has one.
-
-    ``ends``: it is no record, but says that the input has ended.
-    """
+    """A message, the tag by which this connection acknowledges it, and its id, if it has one."""
 
     value: Any
     tag: Any
     id: Hashable = None
     timestamp: int | None = None
-    ends: bool = False
 
 
 class AcknowledgingClient(ABC):
@@ -67,7 +65,7 @@ class AcknowledgingClient(ABC):
         """Called once, also after errors."""
 
 
-class AcknowledgingSource(Source[T]):
+class AcknowledgingSource(MessageSource[T]):
     """Reads a queue through an `AcknowledgingClient`.
 
     ``retry_on`` are errors of a connection after which a new one is made, as often as ``backoff`` says; messages that come
@@ -87,6 +85,10 @@ class AcknowledgingSource(Source[T]):
     @abstractmethod
     def connect(self, context: SourceReaderContext) -> AcknowledgingClient:
         """A new connection; called in the thread that uses it."""
+
+    def end_of_stream(self) -> Callable[[Any], bool] | None:
+        """What says that the input ends with a record, which does not count any more; None if it never ends."""
+        return None
 
     @property
     @override
@@ -120,6 +122,7 @@ class _Given(NamedTuple):
 class _AcknowledgingReader(SourceReader):
     def __init__(self, source: AcknowledgingSource[Any], context: SourceReaderContext) -> None:
         self._source = source
+        self._is_end = source.end_of_stream()
         self._at_once = not context.checkpointing
         self._thread = _QueueThread(source, context)
         self._begun = False
@@ -150,24 +153,36 @@ class _AcknowledgingReader(SourceReader):
                 return Polled([], retry_at=math.inf)
             self._connection, self._rest = taken
         batch, self._rest = self._rest[:limit], self._rest[limit:]
-        end = next((number for number, delivery in enumerate(batch, 1) if delivery.ends), None)
+        fresh = [delivery for delivery in batch if self._is_new(delivery)]
+        decoded = self._source.decode_batch([delivery.value for delivery in fresh])
+        end = None if self._is_end is None else _end(decoded, self._is_end)
         if end is not None:
-            batch, self._stopped = batch[:end], True
-        fresh = [delivery for delivery in batch if self._remember(delivery) and not delivery.ends]
+            decoded, batch = self._end(decoded, end, fresh, batch)
+        self._given += [_Given(self._connection, each.tag, each.id) for each in batch]
         if self._at_once:
             self._thread.to_acknowledge.append(self._take_given())
-        stamps = [delivery.timestamp for delivery in fresh]
-        return Polled([d.value for d in fresh], stamps if any(t is not None for t in stamps) else None)
+        times = times_of(decoded, [delivery.timestamp for delivery in fresh])
+        return Polled(decoded.values, times, bad=decoded.bad, ignored=decoded.ignored)
 
-    def _remember(self, delivery: Delivery) -> bool:
-        """Whether a message is new."""
-        self._given.append(_Given(self._connection, delivery.tag, delivery.id))
+    def _is_new(self, delivery: Delivery) -> bool:
         if not self._source.recognises or delivery.id is None:
             return True
         if delivery.id in self._known:
             return False
         self._known.add(delivery.id)
         return True
+
+    def _end(
+        self, decoded: Decoded, end: int, fresh: list[Delivery], batch: list[Delivery]
+    ) -> tuple[Decoded, list[Delivery]]:
+        """What comes before the record that ends the input; the messages behind it stay in the queue."""
+        self._stopped = True
+        last = end if decoded.origins is None else decoded.origins[end]
+        self._known.difference_update(delivery.id for delivery in fresh[last + 1 :])
+        bad = [error for error in decoded.bad if error.index is None or error.index < last]
+        origins = list(range(end)) if decoded.origins is None else decoded.origins[:end]
+        taken = next(number for number, delivery in enumerate(batch, 1) if delivery is fresh[last])
+        return Decoded(decoded.values[:end], origins, bad, decoded.ignored), batch[:taken]
 
     def _forget(self) -> None:
         while self._thread.acknowledged:
@@ -200,6 +215,11 @@ class _AcknowledgingReader(SourceReader):
     def close(self) -> None:
         if self._begun:
             self._thread.close()
+
+
+def _end(decoded: Decoded, is_end: Callable[[Any], bool]) -> int | None:
+    """The number of the first record that ends the input."""
+    return next((number for number, value in enumerate(decoded.values) if is_end(value)), None)
 
 
 class _QueueThread:

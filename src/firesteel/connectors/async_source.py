@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Hashable, Mapping
 
 from firesteel.common._override import override
+from firesteel.common.errors import JobExecutionError
 from firesteel.connectors.hand_over import Fetched
 from firesteel.connectors.handed_reader import HandedReader, HandedSource, Reading
 from firesteel.contracts.source import SourceReader, SourceReaderContext, T
@@ -41,10 +42,18 @@ class _AsyncReader(HandedReader):
     def _run(self, reading: Reading) -> None:
         try:
             asyncio.run(self._supervise(reading))
-        except asyncio.CancelledError:
-            pass
+        except asyncio.CancelledError as error:
+            if not reading.hand_over.closed:  # it was not us
+                reading.hand_over.fail(self._cancelled(error))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the task has to know
             reading.hand_over.fail(error)
+
+    def _cancelled(self, error: asyncio.CancelledError) -> JobExecutionError:
+        told = JobExecutionError(
+            f"{self._source.describe()}: the client has cancelled the task that reads: {error}"
+        )
+        told.__cause__ = error
+        return told
 
     async def _supervise(self, reading: Reading) -> None:
         self._main, self._loop = asyncio.current_task(), asyncio.get_running_loop()

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from firesteel.common._override import override
 from firesteel.connectors.backoff import Backoff, given_up, insist
 from firesteel.connectors.hand_over import CAPACITY, Fetched, HandOver
-from firesteel.contracts.source import Boundedness, Polled, Source, SourceReader, SourceReaderContext, T
+from firesteel.connectors.message_source import MessageSource, times_of
+from firesteel.contracts.source import Boundedness, Polled, SourceReader, SourceReaderContext, T
 
 #: How long closing waits for a thread that does not end.
 CLOSE_SECONDS = 10.0
@@ -31,7 +32,7 @@ class SplitPosition(NamedTuple):
     position: Any
 
 
-class HandedSource(Source[T]):
+class HandedSource(MessageSource[T]):
     """What sources with a blocking and with an asyncio client have in common.
 
     ``retry_on`` are the errors of a connection after which reading is begun again at the last position, as often as
@@ -118,6 +119,7 @@ class HandedReader(SourceReader):
 
     def __init__(self, source: HandedSource[Any], context: SourceReaderContext) -> None:
         self.gives_away = source.gives_away
+        self._decode_batch = source.decode_batch
         self._wake = context.wake
         self._capacity = source.capacity
         self._positions: dict[Hashable, Any] = {}
@@ -181,12 +183,16 @@ class HandedReader(SourceReader):
         ended = over and fetched.ended
         if ended:
             self._positions.pop(fetched.split, None)
+        decoded = self._decode_batch(fetched.values[first:last])
+        times = None if fetched.timestamps is None else fetched.timestamps[first:last]
         return Polled(
-            fetched.values[first:last],
-            None if fetched.timestamps is None else fetched.timestamps[first:last],
+            decoded.values,
+            times_of(decoded, times),
             split=fetched.split,
             splits_added=self._new_splits(),
             splits_ended=(fetched.split,) if ended else (),
+            bad=decoded.bad,
+            ignored=decoded.ignored,
         )
 
     def _new_splits(self) -> tuple[Hashable, ...]:

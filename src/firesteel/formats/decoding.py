@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from firesteel.common.errors import DeserializationError, FiresteelError, ProgramError
 from firesteel.common.serialization import DeserializationSchema
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["Decoded", "decode", "end_of_stream"]
 
 #: What a connector knows of the message with a number in the batch: topic, partition, offset.
 Where = Callable[[int], Mapping[str, Any]]
@@ -49,6 +49,13 @@ def decode(schema: DeserializationSchema, messages: list[bytes], where: Where | 
     if not bad and not schema.gives_many and _all_there(records):
         return Decoded(records, None, bad, ignored)
     return _without_gaps(records, schema.gives_many, bad, ignored)
+
+
+def end_of_stream(schema: DeserializationSchema) -> Callable[[Any], bool] | None:
+    """The schema's word on whether the stream ends with a record; None if it never does."""
+    if type(schema).is_end_of_stream is DeserializationSchema.is_end_of_stream:
+        return None
+    return schema.is_end_of_stream
 
 
 def _all_there(records: list[Any]) -> bool:

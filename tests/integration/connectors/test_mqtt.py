@@ -11,12 +11,16 @@ import pytest
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common import WatermarkStrategy
+from firesteel.common.errors import DeserializationError, InvalidArgumentError, JobExecutionError
+from firesteel.contracts.dead_letter import DeadLetter
 from firesteel.contracts.source import SourceReaderContext
+from firesteel.datastream import OutputTag
 from firesteel.datastream.connectors import DeliveryGuarantee
 from firesteel.datastream.connectors.base import Backoff
 from firesteel.datastream.connectors.mqtt import MqttMessage, MqttSink, MqttSource
-from firesteel.testing import CheckpointHarness, check_sink, check_source
+from firesteel.datastream.formats.json import JsonSchema
+from firesteel.testing import CheckpointHarness, check_sink, check_source, simulated_environment
 from firesteel_support.servers.mosquitto import Mosquitto
 
 NAMES = itertools.count()
@@ -167,8 +171,21 @@ def test_a_wrong_password_is_told_at_once(mosquitto: Mosquitto) -> None:
 def test_a_message_that_cannot_be_deserialized_is_shown(mosquitto: Mosquitto, onlooker: Onlooker) -> None:
     source = subscribed(mosquitto, "bad")
     onlooker.client.publish("bad", b"\xff", qos=1).wait_for_publish(60)
-    with pytest.raises(JobExecutionError, match=r"of the topic 'bad' cannot be deserialized: b'\\xff'"):
+    with pytest.raises(DeserializationError, match=r"the message is b'\\xff', of topic 'bad'"):
         first_of(CheckpointHarness(source))
+
+
+def test_a_message_that_does_not_fit_goes_to_a_side_output(mosquitto: Mosquitto, onlooker: Onlooker) -> None:
+    source, bad = subscribed(mosquitto, "mixed"), OutputTag("bad")
+    source.deserialize = JsonSchema(int)
+    onlooker.publish("mixed", ["1", "many", "3"])
+    env = simulated_environment(parallelism=1)
+    env.enable_checkpointing(1000)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "mixed").on_error(dead_letter=bad)
+    found = numbers.union(numbers.get_side_output(bad)).execute_and_collect(limit=3)
+    assert [number for number in found if isinstance(number, int)] == [1, 3]
+    (letter,) = [letter for letter in found if isinstance(letter, DeadLetter)]
+    assert (letter.value, letter.where) == (b"many", {"topic": "mixed"})
 
 
 def test_arguments_that_cannot_be_are_refused() -> None:

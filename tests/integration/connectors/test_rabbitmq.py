@@ -11,7 +11,9 @@ import pika
 import pytest
 
 from firesteel.common import SimpleStringSchema
-from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common.errors import DeserializationError, InvalidArgumentError, JobExecutionError
+from firesteel.contracts.dead_letter import DeadLetter
+from firesteel.datastream import OutputTag
 from firesteel.datastream.connectors import DeliveryGuarantee, Source
 from firesteel.datastream.connectors.rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
 from firesteel.testing import CheckpointHarness, check_sink, check_source, simulated_environment
@@ -290,7 +292,7 @@ def test_a_message_without_a_correlation_id_is_shown(config: RMQConnectionConfig
         first_of(CheckpointHarness(source_of(config, name, ids=True)))
 
 
-class Ascii(SimpleStringSchema):
+class Ascii(UntilEnd):
     def deserialize(self, message: bytes) -> str:
         return message.decode("ascii")
 
@@ -300,9 +302,28 @@ def test_a_message_that_does_not_fit_the_schema_is_shown(config: RMQConnectionCo
     channel.basic_publish("", name, b"\xff")
     source = RMQSource(config, name, False, Ascii()).as_source()
     with pytest.raises(
-        JobExecutionError, match=r"message 1 of the queue .* cannot be deserialized: b'\\xff'"
+        DeserializationError, match=rf"the message is b'\\xff', of queue '{name}', delivery_tag 1"
     ):
         first_of(CheckpointHarness(source))
+
+
+def test_a_message_that_does_not_fit_goes_to_a_side_output_and_is_acknowledged(
+    config: RMQConnectionConfig, channel: Any
+) -> None:
+    name, bad = new_queue(channel, ["a"]), OutputTag("bad")
+    channel.basic_publish("", name, b"\xff", pika.BasicProperties(correlation_id="7"))
+    for text in (b"b", b"end"):
+        channel.basic_publish("", name, text, pika.BasicProperties(correlation_id=text.decode()))
+    env = simulated_environment(parallelism=1)
+    env.enable_checkpointing(1000)
+    texts = env.add_source(RMQSource(config, name, True, Ascii())).on_error(dead_letter=bad)
+    with texts.union(texts.get_side_output(bad)).execute_and_collect() as results:
+        found = list(results)
+    assert [text for text in found if isinstance(text, str)] == ["a", "b"]
+    (letter,) = [letter for letter in found if isinstance(letter, DeadLetter)]
+    assert letter.value == b"\xff"
+    assert letter.where == {"queue": name, "delivery_tag": 2, "correlation_id": "7"}
+    assert channel.queue_declare(name, passive=True).method.message_count == 0
 
 
 def test_settings_are_told_and_a_host_is_needed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,18 @@ import pytest
 import redis
 
 from firesteel.common import WatermarkStrategy
-from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common.errors import (
+    DeserializationError,
+    InvalidArgumentError,
+    JobExecutionError,
+    WrongArgumentError,
+)
+from firesteel.contracts.dead_letter import DeadLetter
+from firesteel.datastream import OutputTag
 from firesteel.datastream.connectors import DeliveryGuarantee
 from firesteel.datastream.connectors.base import Backoff
 from firesteel.datastream.connectors.redis import RedisEntry, RedisSink, RedisStreamSource
+from firesteel.datastream.formats.json import JsonSchema
 from firesteel.testing import CheckpointHarness, check_sink, check_source, simulated_environment
 from firesteel_support.servers.redis import RedisServer
 
@@ -245,8 +254,25 @@ def test_a_command_that_is_refused_is_named_and_is_not_taken_for_written_later(
 def test_bytes_that_are_no_text_are_shown(redis_server: RedisServer, client: redis.Redis) -> None:
     name = f"stream {next(NAMES)}"
     client.xadd(name, {"a": b"\xff"})
-    with pytest.raises(JobExecutionError, match=r"entry \d+-0 of the stream .* is no UTF-8 text: .*xff"):
+    with pytest.raises(
+        DeserializationError, match=rf"no valid UTF-8 text: .*xff.*of stream '{name}', id '\d+-0'"
+    ):
         first_of(CheckpointHarness(RedisStreamSource(redis_server.url, name)))
+
+
+def test_entries_that_do_not_fit_go_to_a_side_output(redis_server: RedisServer, client: redis.Redis) -> None:
+    name, bad = f"stream {next(NAMES)}", OutputTag("bad")
+    ids = [client.xadd(name, {"number": text}) for text in ("1", "many", "3")]
+    env = simulated_environment(parallelism=1)
+    source = RedisStreamSource(redis_server.url, name, bounded=True, deserialize=number_of)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    numbers = stream.on_error(dead_letter=bad)
+    with numbers.union(numbers.get_side_output(bad)).execute_and_collect() as results:
+        found = list(results)
+    assert [number for number in found if isinstance(number, int)] == [1, 3]
+    (letter,) = [letter for letter in found if isinstance(letter, DeadLetter)]
+    assert letter.where == {"stream": name, "id": ids[1]}
+    assert ast.literal_eval(letter.value.decode()) == {b"number": b"many"}
 
 
 def test_arguments_that_cannot_be_are_refused() -> None:
@@ -256,3 +282,5 @@ def test_arguments_that_cannot_be_are_refused() -> None:
         RedisStreamSource("redis://localhost")
     with pytest.raises(InvalidArgumentError, match="'earliest', 'latest' or an id"):
         RedisStreamSource("redis://localhost", "a", start="yesterday")
+    with pytest.raises(WrongArgumentError, match=r"a function that takes a RedisEntry, got <.*JsonSchema"):
+        RedisStreamSource("redis://localhost", "a", deserialize=JsonSchema())  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.errors import InvalidArgumentError, JobExecutionError, UserCodeError
+from firesteel.common.serialization import DeserializationSchema
 from firesteel.connectors import hand_over
 from firesteel.connectors.hand_over import HandOver
 from firesteel.contracts.source import Polled, SourceReaderContext
@@ -25,6 +26,7 @@ from firesteel.datastream.connectors.base import (
     BatchingSink,
     BlockingSource,
     Boundedness,
+    Decoded,
     Delivery,
     Fetched,
     RetryError,
@@ -33,7 +35,9 @@ from firesteel.datastream.connectors.base import (
     StagedBatch,
     StagedClient,
     StagingSink,
+    decode,
 )
+from firesteel.formats.decoding import end_of_stream
 from firesteel.testing import CheckpointHarness, check_sink, check_source
 
 EXACTLY, AT_LEAST = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
@@ -63,7 +67,7 @@ class Woken:
         while True:
             self.event.clear()
             polled = self.reader.poll(limit)
-            if polled.values or polled.ended:
+            if polled.values or polled.bad or polled.ended:
                 return polled
             assert self.event.wait(PATIENCE), "nobody woke the task"
 
@@ -248,6 +252,82 @@ def test_splits_that_come_later_are_read_too_and_nothing_twice() -> None:
     assert sorted(given) == sorted([*EXPECTED, *(("d", n) for n in range(20, 25))])
 
 
+@pytest.mark.parametrize("base", [BlockingSource, AsyncSource])
+def test_a_client_that_is_cancelled_fails_the_task(base: Any) -> None:
+    class Cancelled(base):  # type: ignore[misc]
+        def read(self, positions: Mapping[Hashable, Any]) -> Any:
+            raise asyncio.CancelledError("by somebody else")
+
+    driven = Woken(Cancelled())
+    with pytest.raises((JobExecutionError, asyncio.CancelledError), match="by somebody else"):
+        driven.poll()
+    driven.reader.close()
+
+
+# Messages that do not fit -----------------------------------------------------------------------------------
+
+
+class Numbers(BlockingSource):
+    """Messages of one split, of which those that are no numbers do not fit; "-" is passed over. Their times are their places."""
+
+    decodes = True
+    boundedness = Boundedness.BOUNDED  # type: ignore[assignment]
+
+    def __init__(self, *messages: bytes) -> None:
+        self.messages = list(messages)
+
+    def splits(self) -> Mapping[Hashable, Any]:
+        return {"all": 0}
+
+    def read(self, positions: Mapping[Hashable, Any]) -> Iterator[Fetched | None]:
+        for split, start in positions.items():
+            places = range(start, len(self.messages))
+            yield Fetched(self.messages[start:], split, [n + 1 for n in places], list(places), ended=True)
+
+    def decode_batch(self, messages: list[Any]) -> Decoded:
+        return decode(Digits(), messages, lambda number: {"place": self.messages.index(messages[number])})
+
+
+class Digits(DeserializationSchema):
+    def deserialize(self, message: bytes) -> Any:
+        return None if message == b"-" else int(message)
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        return bool(next_element == 0)
+
+
+def test_a_message_that_does_not_fit_comes_apart_from_the_others_with_where_it_is() -> None:
+    driven = Woken(Numbers(b"1", b"x", b"-", b"4"))
+    polled = driven.poll()
+    assert (polled.values, polled.timestamps) == ([1, 4], [0, 3])
+    assert [(error.message, error.where) for error in polled.bad] == [(b"x", {"place": 1})]
+    driven.reader.close()
+
+
+def test_the_position_moves_over_a_message_that_does_not_fit_with_the_poll_that_gives_it() -> None:
+    driven = Woken(Numbers(b"x", b"2", b"y", b"4"))
+    seen = []
+    for checkpoint in range(4):
+        polled = driven.poll(1)
+        seen.append((polled.values, [error.message for error in polled.bad]))
+        left = driven.reader.snapshot_state(checkpoint)
+        assert left == ([("all", checkpoint + 1)] if checkpoint < 3 else [])
+    assert seen == [([], [b"x"]), ([2], []), ([], [b"y"]), ([4], [])]
+    driven.reader.close()
+
+
+def test_a_source_with_messages_that_do_not_fit_passes_the_check() -> None:
+    messages = [b"x%d" % n if n % 3 else b"%d" % n for n in range(40)]
+    check_source(lambda: Tolerant(*messages), list(range(0, 40, 3)), split_of=lambda _: 0, seeds=range(4))
+
+
+class Tolerant(Numbers):
+    """Leaves out what does not fit, as a job with ``on_error`` does."""
+
+    def decode_batch(self, messages: list[Any]) -> Decoded:
+        return super().decode_batch(messages)._replace(bad=[])
+
+
 # Queues that forget what was acknowledged -------------------------------------------------------------------
 
 
@@ -284,7 +364,7 @@ class QueueClient(AcknowledgingClient):
             for number, value in taken:
                 self.tags += 1
                 self.broker.delivered[self.number, self.tags] = (number, value)
-                found.append(Delivery(value, self.tags, f"id {number}"))
+                found.append(Delivery(value, self.tags, f"id {number}", timestamp=number))
         if self.tags > self.broker.cut_after:
             self.broker.cut_after += 25
             raise ConnectionResetError("cut")
@@ -391,6 +471,68 @@ def test_a_queue_that_stays_down_fails_the_task() -> None:
         JobExecutionError, match=r"reading with QueueSource failed in 4 tries: .*the queue is down"
     ):
         driven.poll()
+    driven.reader.close()
+
+
+class NumberQueue(QueueSource):
+    """A queue of texts that should be numbers; 0 ends it."""
+
+    decodes = True
+
+    def decode_batch(self, messages: list[Any]) -> Decoded:
+        return decode(Digits(), [text.encode() for text in messages])
+
+    def end_of_stream(self) -> Callable[[Any], bool] | None:
+        return end_of_stream(Digits())
+
+
+def a_number_queue(messages: list[str], recognises: bool = False) -> NumberQueue:
+    BROKERS["q"] = Broker(messages)
+    return NumberQueue("q", recognises)
+
+
+def test_a_message_that_does_not_fit_is_acknowledged_like_the_others() -> None:
+    driven = Woken(a_number_queue(["1", "x", "3"]))
+    polled = driven.poll()
+    assert (polled.values, [error.message for error in polled.bad]) == ([1, 3], [b"x"])
+    driven.reader.snapshot_state(1)
+    driven.reader.notify_checkpoint_complete(1)
+    driven.reader.close()
+    assert not BROKERS["q"].waiting
+
+
+def test_a_message_that_does_not_fit_and_comes_again_is_recognised() -> None:
+    source = a_number_queue(["1", "x", "3"], recognises=True)
+    driven = Woken(source)
+    assert len(driven.poll().bad) == 1
+    ids = driven.reader.snapshot_state(1)
+    driven.reader.close()
+    BROKERS["q"].waiting.append((3, "4"))
+    restored = Woken(source)
+    restored.reader.add_splits(ids)
+    polled = restored.poll()
+    assert (polled.values, polled.bad) == ([4], [])
+    restored.reader.close()
+
+
+@pytest.mark.parametrize("recognises", [False, True])
+def test_messages_behind_the_one_that_ends_the_input_stay_in_the_queue(recognises: bool) -> None:
+    driven = Woken(a_number_queue(["x", "1", "0", "y", "5"], recognises))
+    polled = driven.poll()
+    assert (polled.values, [error.message for error in polled.bad]) == ([1], [b"x"])
+    assert polled.timestamps == [1]
+    assert driven.poll().ended
+    (ids,) = driven.reader.snapshot_state(1) or [()]
+    assert len(ids) == (3 if recognises else 0)
+    driven.reader.notify_checkpoint_complete(1)
+    driven.reader.close()
+    assert [text for _, text in BROKERS["q"].waiting] == ["y", "5"]
+
+
+def test_an_input_that_ends_keeps_the_times_of_what_came_before() -> None:
+    driven = Woken(a_number_queue(["1", "2", "0"]))
+    polled = driven.poll()
+    assert (polled.values, polled.timestamps) == ([1, 2], [0, 1])
     driven.reader.close()
 
 

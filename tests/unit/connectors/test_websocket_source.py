@@ -10,10 +10,14 @@ import pytest
 from websockets.http11 import Response
 from websockets.sync.server import Server, ServerConnection, serve
 
-from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common import WatermarkStrategy
+from firesteel.common.errors import DeserializationError, InvalidArgumentError, JobExecutionError
+from firesteel.contracts.dead_letter import DeadLetter
+from firesteel.datastream import OutputTag
 from firesteel.datastream.connectors.base import Backoff
 from firesteel.datastream.connectors.websocket import WebSocketSource
-from firesteel.testing import CheckpointHarness
+from firesteel.datastream.formats.json import JsonSchema
+from firesteel.testing import CheckpointHarness, simulated_environment
 
 QUICK = Backoff(first=0.0, most=0.0, tries=2)
 Serve = Callable[..., str]
@@ -109,12 +113,41 @@ def test_a_refusal_is_told_at_once_and_a_busy_server_is_asked_again(served: Serv
         read(WebSocketSource(url, backoff=QUICK), 1)
 
 
+def three(connection: ServerConnection) -> None:
+    for message in ("1", "many", b"3"):
+        connection.send(message)
+
+
 def test_a_message_that_cannot_be_deserialized_is_shown(served: Serve) -> None:
-    url = served(lambda connection: connection.send("many"))
-    with pytest.raises(JobExecutionError, match="cannot be deserialized: 'many': ValueError"):
-        read(WebSocketSource(url, deserialize=int), 1)
+    sentence = r"class int raised ValueError.*the message is b'many', of url 'ws://.*/feed'"
+    with pytest.raises(DeserializationError, match=sentence):
+        read(WebSocketSource(served(three), deserialize=int), 3)
+
+
+@pytest.mark.parametrize("deserialize", [int, JsonSchema(int)])
+def test_messages_that_do_not_fit_go_to_a_side_output(served: Serve, deserialize: Any) -> None:
+    url, bad = served(three), OutputTag("bad")
+    env = simulated_environment(parallelism=1)
+    source = WebSocketSource(f"{url}?token=hidden", deserialize=deserialize, reconnect=False)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "feed").on_error(dead_letter=bad)
+    with numbers.union(numbers.get_side_output(bad)).execute_and_collect() as results:
+        found = list(results)
+    assert [number for number in found if isinstance(number, int)] == [1, 3]
+    (letter,) = [letter for letter in found if isinstance(letter, DeadLetter)]
+    assert (letter.value, letter.where) == (b"many", {"url": url})
+
+
+def test_what_a_function_makes_of_messages_may_be_one_object(served: Serve) -> None:
+    shared: list[int] = []
+    env = simulated_environment(parallelism=1)
+    source = WebSocketSource(served(three), deserialize=lambda _: shared, reconnect=False)
+    lists = env.from_source(source, WatermarkStrategy.no_watermarks(), "feed")
+    changed = lists.map(lambda each: each.append(1) or each)
+    with changed.execute_and_collect() as results:
+        assert list(results) == [[1], [1], [1]]
 
 
 def test_another_kind_of_url_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="ws:// or wss://, got 'http://a'"):
-        WebSocketSource("http://a")
+    with pytest.raises(InvalidArgumentError, match="ws:// or wss://, got 'http://a/feed'") as caught:
+        WebSocketSource("http://me:hidden@a/feed?token=hidden")
+    assert "hidden" not in str(caught.value)

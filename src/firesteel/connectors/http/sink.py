@@ -62,7 +62,9 @@ class HttpSink(BatchingSink[Any]):
         backoff: Backoff | None = None,
     ) -> None:
         if urlsplit(url).scheme not in {"http", "https"}:
-            raise InvalidArgumentError(f"an HttpSink needs a URL with http:// or https://, got {url!r}")
+            raise InvalidArgumentError(
+                f"an HttpSink needs a URL with http:// or https://, got {shown_url(url)!r}"
+            )
         self.url = url
         self.body_of = body_of
         self.content_type = content_type

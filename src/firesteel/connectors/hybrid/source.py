@@ -33,6 +33,7 @@ class HybridSource(Source[T]):
 
     def __init__(self, sources: tuple[Source[Any], ...]) -> None:
         self.sources = sources
+        self.decodes = any(source.decodes for source in sources)
 
     @staticmethod
     def builder(first_source: Source[Any]) -> HybridSourceBuilder:

@@ -10,6 +10,7 @@ from firesteel.common._override import override
 from firesteel.common.errors import DeserializationError, FiresteelError, WrongArgumentError, short_repr
 from firesteel.common.serialization import DeserializationSchema
 from firesteel.common.typeinfo import TypeInformation, Types
+from firesteel.formats import decoding
 from firesteel.formats.decoding import Decoded, decode
 
 __all__ = [
@@ -76,10 +77,7 @@ class ValueOnly(KafkaRecordDeserializationSchema):
 
 def end_of_stream(schema: KafkaRecordDeserializationSchema) -> Callable[[Any], bool] | None:
     """The schema's word on whether the stream ends with a record; None if it never does."""
-    inner = schema.schema if isinstance(schema, ValueOnly) else None
-    if inner is None or type(inner).is_end_of_stream is DeserializationSchema.is_end_of_stream:
-        return None
-    return inner.is_end_of_stream
+    return decoding.end_of_stream(schema.schema) if isinstance(schema, ValueOnly) else None
 
 
 def decode_messages(schema: KafkaRecordDeserializationSchema, messages: list[Any]) -> Decoded:

@@ -9,10 +9,13 @@ from typing import Any
 
 from firesteel.common._override import override
 from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common.serialization import DeserializationSchema
 from firesteel.connectors.acknowledging_source import AcknowledgingClient, AcknowledgingSource, Delivery
 from firesteel.connectors.backoff import Backoff
+from firesteel.connectors.message_source import MessageDecoder
 from firesteel.connectors.mqtt.session import ANSWER_SECONDS, Session, check_url, place_of
 from firesteel.contracts.source import SourceReaderContext
+from firesteel.formats.decoding import Decoded
 
 #: Messages in one batch.
 BATCH = 1000
@@ -36,15 +39,17 @@ class MqttSource(AcknowledgingSource[Any]):
     of two clients with one id the broker cuts off the first.
     Messages are acknowledged at checkpoints; brokers limit how many may wait for that (Mosquitto: 20, its option
     ``max_inflight_messages``), and send no more before. One subtask reads. A record is a `MqttMessage`, or what
-    ``deserialize`` makes of it.
+    ``deserialize`` makes of it: a function, or a schema, which sees the payload; None drops the message.
     """
+
+    decodes = True
 
     def __init__(
         self,
         url: str,
         *topics: str,
         client_id: str,
-        deserialize: Callable[[MqttMessage], Any] | None = None,
+        deserialize: Callable[[MqttMessage], Any] | DeserializationSchema | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         if not topics:
@@ -69,8 +74,22 @@ class MqttSource(AcknowledgingSource[Any]):
         return f"reading the topics {', '.join(self.topics)} of {place_of(self.url)}"
 
     @override
+    def decode_batch(self, messages: list[MqttMessage]) -> Decoded:
+        if self.deserialize is None:
+            return Decoded(messages)
+        return MessageDecoder(self.deserialize, _payload, _topic).decode(messages)
+
+    @override
     def connect(self, context: SourceReaderContext) -> AcknowledgingClient:
         return _Subscriber(self)
+
+
+def _payload(message: MqttMessage) -> bytes:
+    return message.payload
+
+
+def _topic(message: MqttMessage) -> dict[str, str]:
+    return {"topic": message.topic}
 
 
 class _Subscriber(AcknowledgingClient):
@@ -113,16 +132,8 @@ class _Subscriber(AcknowledgingClient):
         return found
 
     def _delivery(self, message: Any) -> Delivery:
-        record: Any = MqttMessage(message.topic, bytes(message.payload), message.retain)
-        if self._source.deserialize is not None:
-            try:
-                record = self._source.deserialize(record)
-            except Exception as error:
-                raise JobExecutionError(
-                    f"a message of the topic {message.topic!r} cannot be deserialized: {bytes(message.payload)!r}: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-        return Delivery(record, (message.mid, message.qos))
+        came = MqttMessage(message.topic, bytes(message.payload), message.retain)
+        return Delivery(came, (message.mid, message.qos))
 
     @override
     def acknowledge(self, tags: list[Any]) -> None:

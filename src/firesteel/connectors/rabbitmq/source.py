@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from firesteel.common._override import override
 from firesteel.common.errors import JobExecutionError, short_repr
@@ -11,6 +12,15 @@ from firesteel.connectors.acknowledging_source import AcknowledgingClient, Ackno
 from firesteel.connectors.rabbitmq.config import RMQConnectionConfig
 from firesteel.connectors.rabbitmq.connection import Connection
 from firesteel.contracts.source import SourceReaderContext
+from firesteel.formats.decoding import Decoded, decode, end_of_stream
+
+
+class QueueMessage(NamedTuple):
+    """A message as it came."""
+
+    body: bytes
+    delivery_tag: int
+    correlation_id: str | None
 
 
 class QueueSource(AcknowledgingSource[Any]):
@@ -19,6 +29,8 @@ class QueueSource(AcknowledgingSource[Any]):
     Without checkpoints messages are acknowledged as they are read. With correlation ids there is one subtask; without them
     several can share the queue. Like Flink it declares the queue, durable, if it is missing.
     """
+
+    decodes = True
 
     def __init__(
         self,
@@ -36,6 +48,23 @@ class QueueSource(AcknowledgingSource[Any]):
     @override
     def describe(self) -> str:
         return f"reading the queue {self.queue!r} of {self.config.place}"
+
+    @override
+    def decode_batch(self, messages: list[QueueMessage]) -> Decoded:
+        def where(index: int) -> dict[str, Any]:
+            message = messages[index]
+            found = {"queue": self.queue, "delivery_tag": message.delivery_tag}
+            return (
+                found
+                if message.correlation_id is None
+                else found | {"correlation_id": message.correlation_id}
+            )
+
+        return decode(self.schema, [message.body for message in messages], where)
+
+    @override
+    def end_of_stream(self) -> Callable[[Any], bool] | None:
+        return end_of_stream(self.schema)
 
     @override
     def connect(self, context: SourceReaderContext) -> AcknowledgingClient:
@@ -73,18 +102,8 @@ class _QueueClient(AcknowledgingClient):
                 f"a message of the queue {self._source.queue!r} has no correlation id: {short_repr(body)}; exactly-once "
                 "needs one that is unique in every message. Use QueueSource(..., use_correlation_id=False) for at-least-once"
             )
-        value = self._deserialize(body, method.delivery_tag)
-        ends = bool(self._source.schema.is_end_of_stream(value))
-        self._received.append(Delivery(value, method.delivery_tag, number, ends=ends))
-
-    def _deserialize(self, body: bytes, tag: int) -> Any:
-        try:
-            return self._source.schema.deserialize(body)
-        except Exception as error:
-            raise JobExecutionError(
-                f"message {tag} of the queue {self._source.queue!r} cannot be deserialized: {short_repr(body)}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+        message = QueueMessage(body, method.delivery_tag, number)
+        self._received.append(Delivery(message, method.delivery_tag, number))
 
     @override
     def acknowledge(self, tags: list[Any]) -> None:

@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firesteel.common._override import override
-from firesteel.common.errors import InvalidArgumentError, JobExecutionError
+from firesteel.common.errors import (
+    DeserializationError,
+    InvalidArgumentError,
+    JobExecutionError,
+    WrongArgumentError,
+    short_repr,
+)
 from firesteel.connectors.backoff import Backoff
 from firesteel.connectors.blocking_source import BlockingSource
 from firesteel.connectors.hand_over import Fetched
+from firesteel.connectors.message_source import MessageDecoder
 from firesteel.connectors.redis.connection import LOST, check_url, connect, place_of, text, told
 from firesteel.contracts.source import Boundedness
+from firesteel.formats.decoding import Decoded
 
 if TYPE_CHECKING:
     import redis
@@ -45,10 +53,12 @@ class RedisEntry:
         try:
             return {name.decode(): value.decode() for name, value in self.fields.items()}
         except UnicodeDecodeError as error:
-            raise JobExecutionError(
-                f"entry {self.id} of the stream {self.stream!r} is no UTF-8 text: {self.fields!r}; "
-                "RedisStreamSource takes a function for such entries: deserialize=..."
-            ) from error
+            reason = f"{error}; RedisStreamSource takes a function for such entries: deserialize=..."
+            raise DeserializationError(self.as_bytes(), reason, format="UTF-8 text") from error
+
+    def as_bytes(self) -> bytes:
+        """The fields as bytes, by which a message is known that cannot be read: ``ast.literal_eval`` makes a dict of them."""
+        return repr(self.fields).encode()
 
 
 class RedisStreamSource(BlockingSource[Any]):
@@ -56,12 +66,12 @@ class RedisStreamSource(BlockingSource[Any]):
 
     ``start``: "earliest", "latest" (what comes after the job has started) or the id of an entry, behind which reading
     begins. ``bounded``: read what is there at the start, and end. A record is a dict of text, or what ``deserialize`` makes
-    of a `RedisEntry`. Every stream is read by one subtask. ``allow_trimmed``: go on with what there is if entries behind the
+    of a `RedisEntry`; None drops the entry. Every stream is read by one subtask. ``allow_trimmed``: go on with what there is if entries behind the
     position of a checkpoint may have been removed; otherwise the job fails and says so.
     """
 
+    decodes = True
     retry_on = LOST
-    gives_away = True
 
     def __init__(
         self,
@@ -81,7 +91,13 @@ class RedisStreamSource(BlockingSource[Any]):
         self.streams = streams
         self.start = start
         self.bounded = bounded
+        if deserialize is not None and not callable(deserialize):
+            raise WrongArgumentError(
+                f"deserialize of a RedisStreamSource is a function that takes a RedisEntry, got {short_repr(deserialize)}; for "
+                "a schema: lambda entry: schema.deserialize(entry.fields[b'...'])"
+            )
         self.deserialize = RedisEntry.as_text if deserialize is None else deserialize
+        self.gives_away = deserialize is None  # what a function of the user gives may be given twice
         self.allow_trimmed = allow_trimmed
         self.backoff = backoff or Backoff()
 
@@ -93,6 +109,10 @@ class RedisStreamSource(BlockingSource[Any]):
     @override
     def describe(self) -> str:
         return f"reading the streams {', '.join(self.streams)} of {place_of(self.url)}"
+
+    @override
+    def decode_batch(self, messages: list[RedisEntry]) -> Decoded:
+        return MessageDecoder(self.deserialize, RedisEntry.as_bytes, _where).decode(messages)
 
     @override
     def splits(self) -> Mapping[Hashable, Any]:
@@ -149,12 +169,11 @@ class RedisStreamSource(BlockingSource[Any]):
         ids = [text(number) for number, _ in entries]
         if end is not None:
             ids = [number for number in ids if _numbers(number) <= _numbers(end)]
-        values = [
-            self.deserialize(RedisEntry(stream, number, fields))
-            for number, (_, fields) in zip(ids, entries, strict=False)
+        found = [
+            RedisEntry(stream, number, fields) for number, (_, fields) in zip(ids, entries, strict=False)
         ]
         times: list[int | None] = [_numbers(number)[0] for number in ids]
-        return Fetched(values, stream, [(number, end) for number in ids], times)
+        return Fetched(found, stream, [(number, end) for number in ids], times)
 
     def _ended(self, left: dict[Hashable, Any], nothing_came: bool) -> Iterator[Fetched]:
         """Take out the streams that are read to their ends; what was deleted meanwhile never comes."""
@@ -177,6 +196,10 @@ class RedisStreamSource(BlockingSource[Any]):
                 "more: entries behind it may have been trimmed or deleted without having been read; keep entries for longer, "
                 "or go on with what there is: RedisStreamSource(..., allow_trimmed=True)"
             )
+
+
+def _where(entry: RedisEntry) -> dict[str, str]:
+    return {"stream": entry.stream, "id": entry.id}
 
 
 def _numbers(entry_id: str) -> tuple[int, int]:

@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 
 from firesteel.common._override import override
 from firesteel.common.errors import InvalidArgumentError, JobExecutionError, short_repr
+from firesteel.common.serialization import DeserializationSchema
 from firesteel.connectors.async_source import AsyncSource
 from firesteel.connectors.backoff import Backoff
 from firesteel.connectors.extras import missing_client
 from firesteel.connectors.hand_over import Fetched
+from firesteel.connectors.message_source import MessageDecoder
 from firesteel.connectors.shown_url import shown_url
+from firesteel.formats.decoding import Decoded
 
 try:
     from websockets import exceptions
@@ -28,11 +31,12 @@ BATCH = 1000
 class WebSocketSource(AsyncSource[Any]):
     """Messages of a server (text or bytes, or what ``deserialize`` makes of them), after ``say`` has been sent to it.
 
+    ``deserialize`` is a function, or a schema, which sees the bytes of a message; None drops the message.
     A lost connection is made again, as often as ``backoff`` says, and ``say`` is sent again; what the server sent meanwhile
     is lost. ``reconnect=False``: when the server closes the connection in good order, the input has ended.
     """
 
-    gives_away = True
+    decodes = True
 
     def __init__(
         self,
@@ -40,19 +44,22 @@ class WebSocketSource(AsyncSource[Any]):
         *,
         say: tuple[str | bytes, ...] = (),
         headers: Mapping[str, str] | None = None,
-        deserialize: Callable[[str | bytes], Any] | None = None,
+        deserialize: Callable[[str | bytes], Any] | DeserializationSchema | None = None,
         reconnect: bool = True,
         max_message_bytes: int = 16 << 20,
         backoff: Backoff | None = None,
     ) -> None:
         if urlsplit(url).scheme not in {"ws", "wss"}:
-            raise InvalidArgumentError(f"a WebSocketSource needs a URL with ws:// or wss://, got {url!r}")
+            raise InvalidArgumentError(
+                f"a WebSocketSource needs a URL with ws:// or wss://, got {shown_url(url)!r}"
+            )
         if isinstance(say, str | bytes):
             say = (say,)
         self.url = url
         self.say = say
         self.headers = dict(headers or {})
         self.deserialize = deserialize
+        self.gives_away = deserialize is None  # what a function of the user gives may be given twice
         self.reconnect = reconnect
         self.max_message_bytes = max_message_bytes
         self.backoff = backoff or Backoff()
@@ -67,13 +74,19 @@ class WebSocketSource(AsyncSource[Any]):
         return f"reading {self.place}"
 
     @override
+    def decode_batch(self, messages: list[str | bytes]) -> Decoded:
+        if self.deserialize is None:
+            return Decoded(messages)
+        return MessageDecoder(self.deserialize, _bytes, lambda _: {"url": self.place}).decode(messages)
+
+    @override
     async def read(self, positions: Mapping[Hashable, Any]) -> AsyncIterator[Fetched]:
         server = await self._connect()
         try:
             for message in self.say:
                 await server.send(message)
             while True:
-                yield Fetched([self._record(message) for message in await _batch(server)])
+                yield Fetched(await _batch(server))
         except exceptions.ConnectionClosed as error:
             if not isinstance(error, exceptions.ConnectionClosedOK) or self.reconnect:
                 raise ConnectionError(f"{self.place} has closed the connection: {error}") from error
@@ -98,15 +111,9 @@ class WebSocketSource(AsyncSource[Any]):
         except OSError as error:
             raise ConnectionError(f"{self.place}: {error}") from error
 
-    def _record(self, message: str | bytes) -> Any:
-        if self.deserialize is None:
-            return message
-        try:
-            return self.deserialize(message)
-        except Exception as error:
-            raise JobExecutionError(
-                f"a message of {self.place} cannot be deserialized: {short_repr(message)}: {type(error).__name__}: {error}"
-            ) from error
+
+def _bytes(message: str | bytes) -> bytes:
+    return message.encode() if isinstance(message, str) else message
 
 
 async def _batch(server: ClientConnection) -> list[str | bytes]:

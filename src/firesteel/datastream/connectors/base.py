@@ -27,6 +27,7 @@ from firesteel.contracts.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from firesteel.formats.decoding import Decoded, decode
 
 __all__ = [
     "AcknowledgingClient",
@@ -39,6 +40,7 @@ __all__ = [
     "Boundedness",
     "CommitRequest",
     "Committer",
+    "Decoded",
     "Delivery",
     "DeliveryGuarantee",
     "Fetched",
@@ -58,6 +60,7 @@ __all__ = [
     "StreamTransformer",
     "SupportsPreprocessing",
     "at_record",
+    "decode",
 ]
 
 
