@@ -13,7 +13,6 @@ again, and such a source has one subtask.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import threading
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
-from firesteel.connectors.backoff import Backoff, given_up
+from firesteel.connectors.backoff import Backoff, drop, given_up
 from firesteel.connectors.hand_over import CAPACITY, HandOver
 from firesteel.connectors.handed_reader import CLOSE_SECONDS
 from firesteel.connectors.message_source import MessageSource, times_of
@@ -273,7 +272,7 @@ class _QueueThread:
     def _use_connection(self) -> None:
         client = self._source.connect(self._context)
         self._connection += 1
-        with contextlib.closing(client):
+        try:
             while not self.hand_over.closed:
                 self._send_acknowledgements(client)
                 deliveries = client.receive(RECEIVE_SECONDS)
@@ -281,6 +280,10 @@ class _QueueThread:
                     self._tried = 0
                     self._hand_over(client, deliveries)
             self._send_acknowledgements(client)
+        except BaseException:
+            drop(client.close, self._source.describe())
+            raise
+        client.close()
 
     def _hand_over(self, client: AcknowledgingClient, deliveries: list[Delivery]) -> None:
         item = (self._connection, deliveries)

@@ -65,3 +65,11 @@ def insist(action: Callable[[], T], retry_on: tuple[type[Exception], ...], backo
             _log.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
             tried += 1
             time.sleep(pause)
+
+
+def drop(close: Callable[[], None], what: str) -> None:
+    """Close a connection that is lost already: what closing says about it is logged, because another one will be made."""
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - clients fail in all kinds of ways when the other side is gone
+        _log.warning("%s: closing a lost connection: %s: %s", what, type(error).__name__, error)

@@ -14,7 +14,7 @@ from typing import Any, Generic
 
 from firesteel.common._override import override
 from firesteel.common.errors import InvalidArgumentError
-from firesteel.connectors.backoff import Backoff, given_up
+from firesteel.connectors.backoff import Backoff, drop, given_up
 from firesteel.contracts.sink import IN, Sink, SinkContext, SinkFunction, SinkWriter
 
 _log = logging.getLogger(__name__)
@@ -119,7 +119,8 @@ class _BatchingWriter(SinkWriter[Any]):
                 self._try(batch)
                 return
             except again as error:
-                batch = self._left(batch, error)
+                before, batch = len(batch), self._left(batch, error)
+                tried = tried if len(batch) == before else 0  # it goes on, so it will end
                 pause = self._pause(tried, error)
                 if pause is None:
                     raise given_up(self._what(batch), error, tried + 1) from error
@@ -139,7 +140,7 @@ class _BatchingWriter(SinkWriter[Any]):
     def _left(self, batch: list[Any], error: Exception) -> list[Any]:
         if isinstance(error, RetryError):
             return batch if error.left is None else error.left
-        self.close()
+        drop(self.close, self._sink.describe())
         return batch
 
     def _pause(self, tried: int, error: Exception) -> float | None:

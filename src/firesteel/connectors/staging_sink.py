@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from firesteel.common._override import override
-from firesteel.connectors.backoff import Backoff, given_up, insist
+from firesteel.connectors.backoff import Backoff, drop, given_up, insist
 from firesteel.contracts.sink import IN, CommitRequest, Committer, Sink, SinkContext, SinkFunction, SinkWriter
 
 #: A batch has so many records at the most; more of one checkpoint are several batches.
@@ -104,7 +104,7 @@ class _StagingCommitter(Committer):
             try:
                 self._write(request.get_committable())
             except self._sink.retry_on as error:
-                self.close()
+                drop(self.close, self._sink.describe())
                 if request.get_number_of_retries() >= RETRIES:
                     raise given_up(self._sink.describe(), error, RETRIES + 1) from error
                 for left in requests[number:]:

@@ -474,6 +474,26 @@ def test_a_queue_that_stays_down_fails_the_task() -> None:
     driven.reader.close()
 
 
+class StuckQueueClient(QueueClient):
+    def close(self) -> None:
+        super().close()
+        raise RuntimeError("not connected")
+
+
+class StuckQueue(QueueSource):
+    def connect(self, context: SourceReaderContext) -> AcknowledgingClient:
+        return StuckQueueClient(BROKERS[self.name])
+
+
+def test_a_queue_whose_lost_connection_cannot_be_closed_is_read_on() -> None:
+    a_queue(recognises=False, cut_after=7)()
+    driven = Woken(StuckQueue("q"))
+    given: set[int] = set()
+    while len(given) < 60:
+        given.update(driven.poll().values)
+    driven.reader.close()
+
+
 class NumberQueue(QueueSource):
     """A queue of texts that should be numbers; 0 ends it."""
 
@@ -606,6 +626,13 @@ def test_a_batch_that_nobody_takes_fails_the_task_with_its_size_and_tries() -> N
         CheckpointHarness(TableSink())[0].process([1, 2, 3, 4])
 
 
+def test_tries_are_counted_anew_when_a_part_of_the_batch_was_taken() -> None:
+    for left in ([2, 3, 4], [3, 4], [4], [4]):
+        TROUBLE.put(RetryError("busy", left=left))
+    CheckpointHarness(TableSink())[0].process([1, 2, 3, 4])
+    assert TABLE[-1] == [4]
+
+
 def test_an_error_that_is_no_matter_of_time_is_not_tried_again() -> None:
     TROUBLE.put(ValueError("no such column"))
     with pytest.raises(UserCodeError, match="no such column"):
@@ -638,6 +665,41 @@ class StageClient(StagedClient):
 class Stage(StagingSink):
     def connect(self, context: SinkContext) -> StagedClient:
         return StageClient()
+
+
+class Stuck(TableClient):
+    def close(self) -> None:
+        raise RuntimeError("not connected")
+
+
+class StuckStage(StageClient):
+    def close(self) -> None:
+        raise RuntimeError("not connected")
+
+
+class StuckSink(TableSink):
+    def connect(self, context: SinkContext) -> BatchClient:
+        return TableClient() if TROUBLE.empty() else Stuck()
+
+
+class StuckStageSink(Stage):
+    def connect(self, context: SinkContext) -> StagedClient:
+        return StageClient() if TROUBLE.empty() else StuckStage()
+
+
+@pytest.mark.parametrize("sink", [StuckSink, StuckStageSink])
+def test_a_client_that_cannot_even_be_closed_is_replaced(
+    sink: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    TROUBLE.put(ConnectionResetError("cut"))
+    harness = CheckpointHarness(sink())
+    harness[0].process([1, 2])
+    harness.checkpoint(1)
+    harness.complete(1)
+    harness[0].advance(5.0)
+    harness.close()
+    assert TABLE[-1] == [1, 2]
+    assert "closing a lost connection: RuntimeError: not connected" in caplog.text
 
 
 def test_the_staging_sink_passes_the_check() -> None:
