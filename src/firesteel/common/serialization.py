@@ -31,8 +31,21 @@ __all__ = [
 ]
 
 
+def _keep_in_step(schema: type, one: str, many: str, plain: Any) -> None:
+    """A class that says anew what becomes of one, and not of many, has the faster way for many of its base no more."""
+    if one not in vars(schema) or many in vars(schema):
+        return
+    owner = next(each for each in schema.__mro__ if many in vars(each))
+    if hasattr(owner, one):  # else it is a mixin, made to be used with others
+        setattr(schema, many, plain)
+
+
 class SerializationSchema(abc.ABC):
     """Turns a record into bytes, for sinks such as Kafka."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        _keep_in_step(cls, "serialize", "serialize_batch", SerializationSchema.serialize_batch)
 
     @abc.abstractmethod
     def serialize(self, value: Any) -> bytes | None:
@@ -57,6 +70,10 @@ class DeserializationSchema(abc.ABC):
     """
 
     gives_many: bool = False
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        _keep_in_step(cls, "deserialize", "deserialize_batch", DeserializationSchema.deserialize_batch)
 
     @abc.abstractmethod
     def deserialize(self, message: bytes) -> Any:

@@ -282,5 +282,5 @@ def test_arguments_that_cannot_be_are_refused() -> None:
         RedisStreamSource("redis://localhost")
     with pytest.raises(InvalidArgumentError, match="'earliest', 'latest' or an id"):
         RedisStreamSource("redis://localhost", "a", start="yesterday")
-    with pytest.raises(WrongArgumentError, match=r"a function that takes a RedisEntry, got <.*JsonSchema"):
+    with pytest.raises(WrongArgumentError, match=r"a function that takes a RedisEntry, got JsonSchema"):
         RedisStreamSource("redis://localhost", "a", deserialize=JsonSchema())  # type: ignore[arg-type]

@@ -87,3 +87,27 @@ def test_serializers_are_equal_by_class_and_settings():
     assert hash(Text()) == hash(Text())
     assert Text() != Text("ascii")
     assert repr(Text()) == "Text()"
+
+
+def test_what_a_subclass_makes_of_one_message_it_makes_of_many():
+    class Shouted(SimpleStringSchema):
+        def serialize(self, value):
+            return super().serialize(value.upper())
+
+        def deserialize(self, message):
+            return super().deserialize(message).upper()
+
+    assert Shouted().deserialize_batch([b"a", b"b"]) == ["A", "B"]
+    assert Shouted().serialize_batch(["a", "b"]) == [b"A", b"B"]
+
+
+def test_a_way_for_many_messages_that_comes_from_a_mixin_stays():
+    class Many:
+        def deserialize_batch(self, messages):
+            return ["many"] * len(messages)
+
+    class Mixed(Many, ByteArraySchema):
+        def deserialize(self, message):
+            return "one"
+
+    assert Mixed().deserialize_batch([b"a"]) == ["many"]
