@@ -85,7 +85,6 @@ MODULES: dict[str, MissingModule] = {
     f"{_CONNECTORS}.pulsar": _client(
         "Pulsar", "", "PulsarSink", "PulsarSource", "PulsarSourceBuilder", "StartCursor", "StopCursor"
     ),
-    f"{_CONNECTORS}.cassandra": _client("Cassandra", "", "CassandraSink"),
 }  # fmt: skip
 
 

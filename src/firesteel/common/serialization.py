@@ -43,6 +43,7 @@ def _keep_in_step(schema: type, one: str, many: str, plain: Any) -> None:
 class SerializationSchema(abc.ABC):
     """Turns a record into bytes, for sinks such as Kafka."""
 
+    @override
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         _keep_in_step(cls, "serialize", "serialize_batch", SerializationSchema.serialize_batch)
@@ -71,6 +72,7 @@ class DeserializationSchema(abc.ABC):
 
     gives_many: bool = False
 
+    @override
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         _keep_in_step(cls, "deserialize", "deserialize_batch", DeserializationSchema.deserialize_batch)

@@ -18,6 +18,9 @@ CLIENTS = [
     ("mqtt", "paho", "MQTT", "mqtt"),
     ("http", "httpx", "HTTP", "http"),
     ("websocket", "websockets", "websockets", "websocket"),
+    ("opensearch", "opensearchpy", "OpenSearch", "opensearch"),
+    ("cassandra", "cassandra", "Cassandra", "cassandra"),
+    ("nats", "nats", "NATS", "nats"),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Cassandra: rows as a sink."""

@@ -1,0 +1,1 @@
+"""NATS: streams of JetStream as a source and as a sink."""

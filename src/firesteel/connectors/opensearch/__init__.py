@@ -1,0 +1,1 @@
+"""OpenSearch: documents of indices as a sink."""

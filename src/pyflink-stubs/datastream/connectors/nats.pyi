@@ -1,0 +1,1 @@
+from firesteel.datastream.connectors.nats import *
