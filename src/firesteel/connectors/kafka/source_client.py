@@ -94,7 +94,7 @@ class Cluster:
         asked = [to_client(each) for each in partitions]
         answer = self._ask(
             f"the offsets of group {self._properties.group!r}",
-            lambda client, timeout: client.committed(asked, timeout=timeout),
+            lambda client, timeout: _without_errors(client.committed(asked, timeout=timeout)),
         )
         return {_from_client(each): each.offset for each in answer if each.offset >= 0}
 
@@ -106,14 +106,9 @@ class Cluster:
         if not asked:
             return {}
         answer = self._ask(
-            "offsets", lambda client, timeout: client.offsets_for_times(asked, timeout=timeout)
+            "offsets",
+            lambda client, timeout: _without_errors(client.offsets_for_times(asked, timeout=timeout)),
         )
-        for each in answer:
-            if each.error is not None:
-                raise JobExecutionError(
-                    f"Kafka at {self._properties.servers} does not tell the offsets of partition {each.partition} of topic "
-                    f"{each.topic!r}: {describe(each.error)}"
-                )
         return {_from_client(each): each.offset for each in answer}
 
     def _ask(self, what: str, question: Callable[[Any, float], Any]) -> Any:
@@ -157,6 +152,18 @@ class Cluster:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def _without_errors(answer: list[Any]) -> list[Any]:
+    """What was answered for partitions; an error of one is raised: it is not a partition without an offset."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    for each in answer:
+        if each.error is not None:
+            text = f"partition {each.partition} of topic {each.topic!r}: {each.error.str()}"
+            retriable = each.error.retriable()
+            raise KafkaException(KafkaError(each.error.code(), text, retriable=retriable))
+    return answer
 
 
 def _passes(error: Exception) -> bool:
