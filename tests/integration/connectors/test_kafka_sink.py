@@ -14,11 +14,13 @@ from firesteel.common import (
     Configuration,
     JobClient,
     RestartStrategies,
+    Row,
     SimpleStringSchema,
+    Types,
     WatermarkStrategy,
 )
 from firesteel.common.errors import JobExecutionError
-from firesteel.common.serialization import SerializationSchema
+from firesteel.common.serialization import RowFieldExtractorSchema, SerializationSchema
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.connectors.base import DeliveryGuarantee
 from firesteel.datastream.connectors.kafka import (
@@ -295,6 +297,26 @@ def test_every_record_may_have_its_topic(kafka: KafkaBroker) -> None:
     form = record("unused").set_topic_selector(ByFirst(topics))
     run(["a1", "b1", "a2"], sink(kafka, form, DeliveryGuarantee.EXACTLY_ONCE))
     assert [texts(kafka, topics[name]) for name in "ab"] == [["a1", "a2"], ["b1"]]
+
+
+def test_fields_of_a_row_become_key_and_value(kafka: KafkaBroker) -> None:
+    """Written as PyFlink's programs do it."""
+    topic = kafka.topic(partitions=3)
+    row = Types.ROW([Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+    form = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    form.set_key_serialization_schema(RowFieldExtractorSchema(0))
+    form.set_value_serialization_schema(RowFieldExtractorSchema(1))
+    env = simulated_environment(parallelism=1)
+    orders = env.from_collection(
+        [Row(b"ann", b"tea"), Row(b"bob", b"ink"), Row(b"ann", b"jam")], type_info=row
+    )
+    orders.map(lambda order: order, output_type=row).sink_to(
+        sink(kafka, form).set_property("group.id", "of no use to a producer").build()
+    )
+    env.execute()
+    found = [(message.key(), message.value()) for message in kafka.consume(topic)]
+    assert [value for key, value in found if key == b"ann"] == [b"tea", b"jam"]
+    assert sorted(found) == [(b"ann", b"jam"), (b"ann", b"tea"), (b"bob", b"ink")]
 
 
 @pytest.mark.parametrize("semantic", list(Semantic))

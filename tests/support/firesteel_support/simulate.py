@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import multiprocessing
 import os
 import random
@@ -51,7 +52,7 @@ def main(given: Sequence[str] | None = None) -> int:
     first, rounds = _rounds(arguments, began)
     totals: dict[str, Counter[str]] = {}
     context = multiprocessing.get_context("spawn")
-    with context.Pool(arguments.jobs) as pool:
+    with context.Pool(arguments.jobs, _be_quiet) as pool:
         for run, outcome in itertools.chain.from_iterable(
             pool.imap_unordered(_run, runs, _CHUNK) for runs in rounds
         ):
@@ -80,6 +81,11 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: one per core"
     )
     return parser.parse_args(given)
+
+
+def _be_quiet() -> None:
+    """Troubles are what is simulated: only the end counts."""
+    logging.getLogger("firesteel").setLevel(logging.ERROR)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
