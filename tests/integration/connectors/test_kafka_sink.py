@@ -379,22 +379,17 @@ def test_a_property_that_does_not_exist_is_named(kafka: KafkaBroker) -> None:
 class UntilCancelled(SourceFunction):
     """A record every now and then."""
 
-    def __init__(self) -> None:
-        self._cancelled = threading.Event()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._cancelled = threading.Event()
+    cancelled = False
 
     def run(self, ctx: Any) -> None:
-        while not self._cancelled.wait(0.01):
+        pace = threading.Event()
+        while not self.cancelled:
             with ctx.get_checkpoint_lock():
                 ctx.collect("x")
+            pace.wait(0.01)
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self.cancelled = True
 
 
 def running(directory: Path, builder: KafkaSinkBuilder) -> JobClient:
