@@ -401,7 +401,7 @@ def running(directory: Path, builder: KafkaSinkBuilder) -> JobClient:
 
 
 def wait_for_records(kafka: KafkaBroker, topic: str) -> None:
-    while not kafka.values(topic):
+    while not kafka.has_records(topic):
         pass
 
 

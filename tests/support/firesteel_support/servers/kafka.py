@@ -226,6 +226,18 @@ class KafkaBroker:
         finally:
             consumer.close()
 
+    def has_records(self, topic: str) -> bool:
+        """Whether something was written to a topic; unlike `consume` this comes to an end while somebody writes."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "tests"})
+        try:
+            partitions = consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
+            ends = [consumer.get_watermark_offsets(TopicPartition(topic, n), _PATIENCE)[1] for n in partitions]
+            return any(ends)
+        finally:
+            consumer.close()
+
     def values(self, topic: str, isolation: str = "read_committed") -> list[bytes]:
         """The values of all messages that a topic has now."""
         return [message.value() for message in self.consume(topic, isolation)]
