@@ -29,6 +29,7 @@ from firesteel.common.errors import DeserializationError
 from firesteel.common.watermark_strategy import Watermark, WatermarkStrategy
 from firesteel.contracts.functions import Function
 from firesteel.contracts.java_classes import refuse_java_class
+from firesteel.metrics import MetricGroup
 
 #: What a source produces, and what a source function's context takes.
 T = TypeVar("T", covariant=True, default=Any)
@@ -46,6 +47,11 @@ def _nobody_listens(*_: Any) -> None:
     """What readers of a source without an enumerator call in vain."""
 
 
+def _unreported() -> MetricGroup:
+    """For readers that are driven by hand: nobody reads their metrics."""
+    return MetricGroup("source")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceReaderContext:
     """What a reader knows about its subtask.
@@ -53,7 +59,8 @@ class SourceReaderContext:
     ``now`` tells the time in seconds (a float); it is the simulator's clock in tests. ``wake`` may be
     called from any thread to have the reader polled again before the time it asked for. ``request_split`` and
     ``send_event`` are the way to the enumerator; they may be called in ``open``, ``poll`` and later, by the task's
-    thread only. ``checkpointing``: checkpoints will come.
+    thread only. ``checkpointing``: checkpoints will come. ``metric_group`` gives the group under which the reader may register
+    metrics of its own, in ``open`` and later, by the task's thread only.
     """
 
     subtask: int
@@ -63,6 +70,7 @@ class SourceReaderContext:
     request_split: Callable[[], None] = _nobody_listens
     send_event: Callable[[Any], None] = _nobody_listens
     checkpointing: bool = True
+    metric_group: Callable[[], MetricGroup] = _unreported
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,13 @@ class SourceReader(ABC):
 
     def handle_source_event(self, event: Any) -> None:
         """The enumerator has something to say."""
+
+    def pending_records(self) -> int | None:
+        """How many records are there and not read yet, as far as the reader knows; None when it does not.
+
+        Asked with every report of metrics, so it must be quick. Without this method there is no such metric.
+        """
+        return None
 
     def stop(self) -> None:
         """No more records are wanted: end as if the input had ended (poll answers ``ended`` soon).

@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 
-from firesteel.common import Configuration, SimpleStringSchema, WatermarkStrategy
+from firesteel.common import (
+    Configuration,
+    JobClient,
+    RestartStrategies,
+    Row,
+    SimpleStringSchema,
+    Types,
+    WatermarkStrategy,
+)
 from firesteel.common.errors import JobExecutionError
-from firesteel.common.serialization import SerializationSchema
+from firesteel.common.serialization import RowFieldExtractorSchema, SerializationSchema
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.connectors.base import DeliveryGuarantee
 from firesteel.datastream.connectors.kafka import (
@@ -26,7 +34,7 @@ from firesteel.datastream.connectors.kafka import (
     RoundRobinPartitioner,
     Semantic,
 )
-from firesteel.datastream.functions import MapFunction, RuntimeContext
+from firesteel.datastream.functions import MapFunction, RuntimeContext, SourceFunction
 from firesteel.testing import Emit, ScriptedSource, WaitForCheckpoint, simulated_environment
 from firesteel_support.servers.kafka import KafkaBroker, kafka_broker
 
@@ -291,6 +299,26 @@ def test_every_record_may_have_its_topic(kafka: KafkaBroker) -> None:
     assert [texts(kafka, topics[name]) for name in "ab"] == [["a1", "a2"], ["b1"]]
 
 
+def test_fields_of_a_row_become_key_and_value(kafka: KafkaBroker) -> None:
+    """Written as PyFlink's programs do it."""
+    topic = kafka.topic(partitions=3)
+    row = Types.ROW([Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+    form = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    form.set_key_serialization_schema(RowFieldExtractorSchema(0))
+    form.set_value_serialization_schema(RowFieldExtractorSchema(1))
+    env = simulated_environment(parallelism=1)
+    orders = env.from_collection(
+        [Row(b"ann", b"tea"), Row(b"bob", b"ink"), Row(b"ann", b"jam")], type_info=row
+    )
+    orders.map(lambda order: order, output_type=row).sink_to(
+        sink(kafka, form).set_property("group.id", "of no use to a producer").build()
+    )
+    env.execute()
+    found = [(message.key(), message.value()) for message in kafka.consume(topic)]
+    assert [value for key, value in found if key == b"ann"] == [b"tea", b"jam"]
+    assert sorted(found) == [(b"ann", b"jam"), (b"ann", b"tea"), (b"bob", b"ink")]
+
+
 @pytest.mark.parametrize("semantic", list(Semantic))
 def test_the_older_producer_writes_too(semantic: Semantic, kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic(partitions=2)
@@ -348,16 +376,72 @@ def test_a_property_that_does_not_exist_is_named(kafka: KafkaBroker) -> None:
     assert 'No such configuration property: "linger"' in failing(["a"], builder)
 
 
-@pytest.fixture
-def strict(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A broker that asks who may do what."""
-    settings = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    directory = tmp_path / "broker"
-    directory.mkdir()
-    yield from kafka_broker(directory, settings)
+class UntilCancelled(SourceFunction):
+    """A record every now and then."""
+
+    cancelled = False
+
+    def run(self, ctx: Any) -> None:
+        pace = threading.Event()
+        while not self.cancelled:
+            with ctx.get_checkpoint_lock():
+                ctx.collect("x")
+            pace.wait(0.01)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def running(directory: Path, builder: KafkaSinkBuilder) -> JobClient:
+    """A job that writes until something happens."""
+    env = environment(directory, 1)
+    env.get_config().set_restart_strategy(RestartStrategies.no_restart())
+    env.add_source(UntilCancelled()).sink_to(builder.build())
+    return env.execute_async()
+
+
+def wait_for_records(kafka: KafkaBroker, topic: str) -> None:
+    while not kafka.has_records(topic):
+        pass
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_a_topic_that_is_deleted_while_a_job_writes_to_it_ends_the_job(
+    guarantee: DeliveryGuarantee, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic("deleted")
+    builder = sink(kafka, record(topic), guarantee).set_property("max.block.ms", "1000")
+    builder.set_property("topic.metadata.propagation.max.ms", "500")
+    builder.set_property("topic.metadata.refresh.interval.ms", "500")
+    client = running(tmp_path, builder)
+    wait_for_records(kafka, topic)
+    kafka.delete_topic(topic)
+    with pytest.raises(JobExecutionError) as failed:
+        client.get_job_execution_result().result()
+    assert f"the topic {topic!r} does not exist at {kafka.bootstrap_servers}, or not any more" in str(
+        failed.value
+    )
+    assert "create it, or correct its name" in str(failed.value)
+
+
+def test_a_broker_that_does_not_come_back_ends_the_job(
+    kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka.topic("lost")
+    builder = sink(kafka, record(topic)).set_property("delivery.timeout.ms", "1000")
+    client = running(tmp_path, builder.set_property("linger.ms", "0"))
+    wait_for_records(kafka, topic)
+    kafka.kill()
+    try:
+        with pytest.raises(JobExecutionError) as failed:
+            client.get_job_execution_result().result()
+    finally:
+        kafka.start()
+    assert f"records for the topic {topic!r} could not be delivered to {kafka.bootstrap_servers}" in str(
+        failed.value
+    )
+    assert "delivery.timeout.ms" in str(failed.value)
+    assert f"the Kafka sink has trouble with {kafka.bootstrap_servers}, and tries again: " in caplog.text
 
 
 def rule(kafka: KafkaBroker, permission: str, kind: str, name: str, operation: str) -> None:
@@ -383,20 +467,20 @@ def rule(kafka: KafkaBroker, permission: str, kind: str, name: str, operation: s
         done.result(60)
 
 
-def test_what_is_not_allowed_is_named(strict: KafkaBroker) -> None:
-    closed, unread, topic = strict.topic("closed"), strict.topic("unread"), strict.topic("open")
-    rule(strict, "DENY", "TOPIC", closed, "WRITE")
-    rule(strict, "ALLOW", "TOPIC", closed, "DESCRIBE")
-    rule(strict, "DENY", "TOPIC", unread, "READ")
-    rule(strict, "ALLOW", "TOPIC", unread, "WRITE")
-    rule(strict, "DENY", "TRANSACTIONAL_ID", "nobody", "WRITE")
+def test_what_is_not_allowed_is_named(kafka: KafkaBroker) -> None:
+    closed, unread, topic = kafka.topic("closed"), kafka.topic("unread"), kafka.topic("open")
+    rule(kafka, "DENY", "TOPIC", closed, "WRITE")
+    rule(kafka, "ALLOW", "TOPIC", closed, "DESCRIBE")
+    rule(kafka, "DENY", "TOPIC", unread, "READ")
+    rule(kafka, "ALLOW", "TOPIC", unread, "WRITE")
+    rule(kafka, "DENY", "TRANSACTIONAL_ID", "nobody", "WRITE")
     for guarantee in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
         assert f"is not allowed to write to the topic {closed!r}" in failing(
-            ["a"], sink(strict, record(closed), guarantee)
+            ["a"], sink(kafka, record(closed), guarantee)
         )
     exactly_once = DeliveryGuarantee.EXACTLY_ONCE
     assert "EXACTLY_ONCE: read it, too, for the marker" in failing(
-        ["a"], sink(strict, record(unread), exactly_once)
+        ["a"], sink(kafka, record(unread), exactly_once)
     )
-    prefixed = sink(strict, record(topic), exactly_once).set_transactional_id_prefix("nobody")
+    prefixed = sink(kafka, record(topic), exactly_once).set_transactional_id_prefix("nobody")
     assert "is not allowed to use the transactional id 'nobody-0-" in failing(["a"], prefixed)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from firesteel.common import Configuration, Duration, Types, WatermarkStrategy
+from firesteel.common.errors import JobExecutionError
 from firesteel.common.serialization import SimpleStringSchema
 from firesteel.common.watermark_strategy import TimestampAssigner
 from firesteel.connectors.kafka.source_splits import KafkaSplit
@@ -139,7 +140,7 @@ def test_new_partitions_and_topics_are_found_and_read_from_their_beginning(kafka
 
 
 def test_a_broker_that_crashes_and_comes_back_loses_nothing(
-    kafka: KafkaBroker, tmp_path: Path, ledger: str
+    kafka: KafkaBroker, tmp_path: Path, ledger: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = kafka.topic("crashed", partitions=2)
     produce(kafka, topic, 2, 0, 20)
@@ -152,6 +153,7 @@ def test_a_broker_that_crashes_and_comes_back_loses_nothing(
     Ledger.named(ledger).wait_until_written(40)
     client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     assert sorted(Ledger.named(ledger).committed, key=int) == texts(0, 40)
+    assert f"the Kafka source has trouble with {kafka.bootstrap_servers}, and tries again: " in caplog.text
 
 
 def harness(kafka: KafkaBroker, topic: str, splits: list[KafkaSplit], **properties: str) -> CheckpointHarness:
@@ -182,6 +184,42 @@ def test_positions_of_a_checkpoint_are_dealt_out_to_other_readers(kafka: KafkaBr
     rest = [value for subtask in after for value in subtask.drain()]
     after.close()
     assert sorted(first + rest, key=int) == texts(0, 30)
+
+
+def test_a_running_job_tells_how_far_it_is_and_what_is_left(
+    kafka: KafkaBroker, tmp_path: Path, ledger: str
+) -> None:
+    topic = kafka.topic("measured", partitions=2)
+    produce(kafka, topic, 2, 0, 20)
+    env = environment(1, tmp_path, **{"firesteel.metrics.interval": "10 ms"})
+    copy(env, builder(kafka, topic), ledger)
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(20)
+    place = f"KafkaSourceReader.topic.{topic}.partition"
+    expected = {f"{place}.{n}.currentOffset": 9 for n in (0, 1)} | {
+        f"{place}.{n}.records-lag": 0 for n in (0, 1)
+    }
+    expected["pendingRecords"] = 0
+    while True:
+        found = {each.full_name: each.value for each in client.metrics().values if each.full_name in expected}
+        if found == expected:
+            break
+    client.cancel().result()
+
+
+def test_pending_records_are_what_the_broker_has_and_nobody_has_read(kafka: KafkaBroker) -> None:
+    topic = kafka.topic("pending")
+    produce(kafka, topic, 1, 0, 10)
+    driven = harness(kafka, topic, [KafkaSplit(topic, 0, 0)])
+    while len(driven[0].output.values) < 3:
+        driven[0].poll(1)
+    reader = driven[0].source._reader
+    while reader.pending_records() != 7:
+        pass
+    produce(kafka, topic, 1, 10, 15)
+    while reader.pending_records() != 12:
+        pass
+    driven.close()
 
 
 def test_records_that_retention_took_before_they_were_read_are_an_error(kafka: KafkaBroker) -> None:
@@ -217,15 +255,20 @@ def test_a_topic_that_was_made_again_is_an_error(kafka: KafkaBroker) -> None:
     driven.close()
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_is_an_error(kafka: KafkaBroker) -> None:
+def test_a_topic_that_is_deleted_while_a_job_reads_it_ends_the_job(
+    kafka: KafkaBroker, tmp_path: Path, ledger: str
+) -> None:
     topic = kafka.topic("deleted")
     produce(kafka, topic, 1, 0, 3)
-    driven = harness(kafka, topic, [KafkaSplit(topic, 0, 0)], metadata_max_age_ms="500")
-    poll_until(driven, 3)
+    env = environment(1, tmp_path, **{"restart-strategy.type": "none"})
+    copy(env, builder(kafka, topic).set_property("metadata.max.age.ms", "100"), ledger)
+    client = env.execute_async()
+    Ledger.named(ledger).wait_until_written(3)
     kafka.delete_topic(topic)
-    with pytest.raises(Exception, match=r"partition 0 of topic 'deleted-[0-9a-f]+' is not there any more"):
-        driven[0].drain()
-    driven.close()
+    with pytest.raises(JobExecutionError) as failed:
+        client.get_job_execution_result().result()
+    assert f"partition 0 of topic {topic!r} is not there any more: the topic was deleted" in str(failed.value)
+    assert "Create it again and start without the checkpoint" in str(failed.value)
 
 
 class Millis(TimestampAssigner):

@@ -3,8 +3,8 @@
 Not every module is needed for every test, so they are imported one by one:
 
 - `crash_simulation` with `crash_programs`, `faulty_storage`, `simulated_heartbeats`: jobs whose tasks, drivers, storage and
-  messages fail wherever a seed wants; `simulate` runs many seeds (``scripts/simulate``). `ledger` is the outside world
-  of a transactional sink.
+  messages fail wherever a seed wants; `simulate` runs many seeds of it, and of the simulations of connectors
+  (``scripts/simulate``). `ledger` is the outside world of a transactional sink.
 - `file_sink_simulation` on `simulated_files`, and `power_loss`: what a disk may hold after a power loss.
 - `programs` with `program_functions` and `program_model`: small random programs and what they must give.
 - `value_programs` with `value_functions` and `value_shapes`, `record_by_record` and `naive_windows`: programs that change their

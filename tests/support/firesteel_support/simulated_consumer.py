@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 __all__ = ["SimulatedConsumer", "SimulatedMessage", "SimulatedTopics"]
 
@@ -83,6 +83,7 @@ class SimulatedConsumer:
         self._pending: list[Callable[[], None]] = []
         self.committed: dict[tuple[str, int], int] = {}
         self.closed = False
+        self.watermark_error: KafkaError | None = None
 
     def _next(self) -> SimulatedMessage | None:
         for key, position in self._positions.items():
@@ -91,7 +92,8 @@ class SimulatedConsumer:
                     continue
                 self._told.add((key, position))
                 return SimulatedMessage(*key, position, None, KafkaError(KafkaError._AUTO_OFFSET_RESET))
-            found = [offset for offset in self._topics.logs[key] if offset >= position]
+            # A copy, which is made at once: tests put records while this thread looks for them.
+            found = [offset for offset in list(self._topics.logs[key]) if offset >= position]
             if found:
                 self._positions[key] = found[0] + 1
                 return SimulatedMessage(*key, found[0], self._topics.logs[key][found[0]])
@@ -132,7 +134,11 @@ class SimulatedConsumer:
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition(*key) for key in self._positions]
 
-    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
+    ) -> tuple[int, int]:
+        if self.watermark_error is not None and not cached:
+            raise KafkaException(self.watermark_error)
         key = partition.topic, partition.partition
         return self._topics.low[key], self._topics.end[key]
 

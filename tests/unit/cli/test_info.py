@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from firesteel.cli.main import main
@@ -108,3 +109,31 @@ def test_error_of_the_program_is_shown(program: Programs) -> None:
     result = info(program("1 / 0"))
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.stderr
+
+
+KAFKA = """
+    from firesteel.common import SimpleStringSchema, WatermarkStrategy
+    from firesteel.datastream import StreamExecutionEnvironment
+    from firesteel.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
+
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "Sesame42"}
+    source = KafkaSource.builder().set_bootstrap_servers("localhost:1").set_topics("t").set_properties(login)
+    source.set_value_only_deserializer(SimpleStringSchema())
+    record = KafkaRecordSerializationSchema.builder().set_topic("t")
+    record.set_value_serialization_schema(SimpleStringSchema())
+    sink = KafkaSink.builder().set_bootstrap_servers("localhost:1").set_record_serializer(record.build())
+    for key, value in login.items():
+        sink.set_property(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "topic")
+    stream.sink_to(sink.build())
+    env.execute("copy")
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+def test_plans_have_no_passwords(program: Programs, form: str) -> None:
+    result = info("--format", form, program(KAFKA))
+    assert result.exit_code == 0, result.stderr
+    assert "topic" in result.stdout
+    assert "Sesame42" not in result.stdout + result.stderr

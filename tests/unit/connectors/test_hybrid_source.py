@@ -161,3 +161,38 @@ def test_continuous_files_can_be_last(files):
     source = HybridSource.builder(NumberSequenceSource(1, 5)).add_source(watched).build()
     found = numbers(simulated_environment(1, 2), source).execute_and_collect(limit=75)
     assert sorted(map(str, found)) == sorted([*map(str, range(1, 6)), *(f"file {n}" for n in range(70))])
+
+
+class Counted(Source):
+    """Tells by metrics how much it has given."""
+
+    def create_reader(self, context):
+        return CountedReader(context)
+
+
+class CountedReader(SourceReader):
+    def __init__(self, context):
+        self._left = 3
+        self._given = context.metric_group().counter("given")
+
+    def poll(self, limit):
+        self._given.inc()
+        self._left -= 1
+        return Polled([self._left], ended=self._left == 0)
+
+    def pending_records(self):
+        return self._left
+
+
+def test_readers_have_metrics_of_their_own_also_in_a_hybrid_source():
+    env = simulated_environment(parallelism=1)
+    numbers(env, Counted()).map(lambda n: n).print()
+    metrics = env.execute().metrics()
+    assert metrics.total("given") == 3
+    assert metrics.total("pendingRecords").maximum == 0
+    env = simulated_environment(parallelism=1)
+    hybrid = HybridSource.builder(Counted()).add_source(Counted()).build()
+    numbers(env, hybrid).print()
+    metrics = env.execute().metrics()
+    assert [metrics.total(f"source.{n}.given") for n in (0, 1)] == [3, 3]
+    assert metrics.total("pendingRecords").maximum == 0

@@ -17,6 +17,7 @@ from firesteel.connectors.hybrid.messages import (
     Switched,
 )
 from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
+from firesteel.metrics import MetricGroup
 
 
 class HybridReader(SourceReader):
@@ -69,7 +70,12 @@ class HybridReader(SourceReader):
         def send_event(event: Any) -> None:
             self._context.send_event(InnerEvent(source, event))
 
-        context = replace(self._context, request_split=request_split, send_event=send_event)
+        def metric_group() -> MetricGroup:  # two of the sources may have metrics of the same names
+            return self._context.metric_group().add_group("source", str(source))
+
+        context = replace(
+            self._context, request_split=request_split, send_event=send_event, metric_group=metric_group
+        )
         self._inner = self._sources[source].create_reader(context)
         self._inner.open()
         early, self._early = self._early, []
@@ -115,6 +121,11 @@ class HybridReader(SourceReader):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         if self._inner is not None:
             self._inner.notify_checkpoint_aborted(checkpoint_id)
+
+    @override
+    def pending_records(self) -> int | None:
+        """Those of the source at hand; what the next ones have is not known."""
+        return None if self._inner is None else self._inner.pending_records()
 
     @override
     def stop(self) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from firesteel.common._override import override
 from firesteel.common.errors import InvalidArgumentError, ProgramError, SetupError
+from firesteel.connectors.kafka.client_trouble import Trouble, refusal
 from firesteel.connectors.kafka.sink_client import (
     KafkaCluster,
     OutgoingRecord,
@@ -30,12 +31,18 @@ _DEFAULTS = {"partitioner": "murmur2_random", "enable.idempotence": "true"}
 #: When all brokers are down, librdkafka 2.16 forgets them ("rebootstrap") and with them the transaction coordinator: then calls
 #: hang beyond their time-outs, and its threads spin. Without it, it finds them again (the tests with a broker that dies).
 _KEEP_BROKERS = {"metadata.recovery.strategy": "none"}
+#: What a consumer is told, too, of the properties of a producer: how to get into the cluster.
+_OF_EVERY_CLIENT = (
+    "bootstrap.", "security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "client.", "socket.", "broker.",
+    "reconnect.", "metadata.",
+)  # fmt: skip
 #: How long a topic may take to appear that the cluster makes when it is asked for.
 _CREATION_SECONDS = 5.0
 _POLL_SECONDS = 0.1
+#: How long a question waits at first: only between questions the client tells that it is not let in. Then twice as long.
+_FIRST_WAIT_SECONDS = 1.0
 _MARKER_PARTITION = 0
 
-_log = logging.getLogger(__name__)
 #: What the client library says by itself; errors that matter are raised.
 _client_log = logging.getLogger(f"{__name__}.client")
 
@@ -47,6 +54,7 @@ class ConfluentCluster(KafkaCluster):
         self._properties = properties
         self._seconds = properties.max_block_ms / 1000
         self._asking: Any = None
+        self._trouble = Trouble("sink", properties.servers)
 
     @override
     def partitions(self, topic: str) -> int:
@@ -54,14 +62,31 @@ class ConfluentCluster(KafkaCluster):
             self._asking = self.client()
         deadline = time.monotonic() + min(self._seconds, _CREATION_SECONDS)
         while True:
-            with _failing(), translated(self._properties, topic):
-                known = self._asking.list_topics(topic, self._seconds).topics[topic]
+            with _failing():
+                known = self._ask_for(topic)
             if known.error is None and known.partitions:
                 return len(known.partitions)
             if time.monotonic() > deadline or (known.error and known.error.code() not in DOES_NOT_EXIST):
                 with _failing():
                     raise explained(known.error, self._properties, topic)
             self._asking.poll(_POLL_SECONDS)
+
+    def _ask_for(self, topic: str) -> Any:
+        """What brokers know of a topic; the client itself only waits for those who do not let it in."""
+        deadline, wait = time.monotonic() + self._seconds, _FIRST_WAIT_SECONDS
+        while True:
+            try:
+                left = max(_POLL_SECONDS, deadline - time.monotonic())
+                found = self._asking.list_topics(topic, min(wait, left)).topics[topic]
+                self._trouble.is_over()
+                return found
+            except KafkaException as error:
+                self._asking.poll(0)  # has the client tell its troubles
+                if self._trouble.refused:
+                    raise SetupError(refusal(self._properties.servers, self._trouble.reason)) from error
+                if error.args[0].code() not in NO_ANSWER or time.monotonic() >= deadline:
+                    raise explained(error.args[0], self._properties, topic) from error
+            wait *= 2
 
     @override
     def producer(self) -> Producer:
@@ -91,17 +116,27 @@ class ConfluentCluster(KafkaCluster):
             config.setdefault("enable.idempotence", "false")
             if "enable.idempotence" not in self._properties.given:
                 config["enable.idempotence"] = "false"
-        return _made(confluent_kafka.Producer, config)
+        return self._made(confluent_kafka.Producer, config)
 
     def consumer(self, group: str) -> Any:
         """A consumer of the client library, which knows the offsets of a group; it takes only what consumers have."""
         shared = {
-            key: value
-            for key, value in self._properties.given.items()
-            if key.startswith(("bootstrap.", "security.", "sasl.", "ssl.", "client.", "socket.", "broker."))
+            key: value for key, value in self._properties.given.items() if key.startswith(_OF_EVERY_CLIENT)
         }
         settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
-        return _made(confluent_kafka.Consumer, {**_KEEP_BROKERS, **shared, **settings})
+        return self._made(confluent_kafka.Consumer, {**_KEEP_BROKERS, **shared, **settings})
+
+    def _made(self, kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+        try:
+            return kind({"error_cb": self._trouble.note, **config, "log_level": 2}, logger=_client_log)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            raise InvalidArgumentError(
+                f"the Kafka client refuses a property: {reason.str()}; properties are those of librdkafka "
+                "(its CONFIGURATION.md), most of which have the names of Java's client"
+            ) from error
+        except (ValueError, TypeError) as error:
+            raise ProgramError(f"the Kafka client refuses a property: {error}") from error
 
     @property
     def seconds(self) -> float:
@@ -285,21 +320,3 @@ def _failing() -> Iterator[None]:
         yield
     except UnknownOutcomeError as error:
         raise SetupError(str(error)) from error
-
-
-def _made(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
-    try:
-        return kind({"error_cb": _log_error, **config, "log_level": 2}, logger=_client_log)
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        raise InvalidArgumentError(
-            f"the Kafka client refuses a property: {reason.str()}; properties are those of librdkafka "
-            "(its CONFIGURATION.md), most of which have the names of Java's client"
-        ) from error
-    except (ValueError, TypeError) as error:
-        raise ProgramError(f"the Kafka client refuses a property: {error}") from error
-
-
-def _log_error(error: Any) -> None:
-    level = logging.DEBUG if error.code() in NO_ANSWER else logging.WARNING
-    _log.log(level, "Kafka: %s", error.str())

@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from firesteel.common.errors import FiresteelError, ProgramError, SetupError, short_repr
+from firesteel.connectors.kafka.client_trouble import refusal
 from firesteel.connectors.kafka.sink_client import FencedError, OutgoingRecord, UnknownOutcomeError
 from firesteel.connectors.kafka.sink_properties import SinkProperties
 
@@ -57,7 +58,7 @@ def explained(
     code, said = (None, "no answer") if error is None else (error.code(), error.str())
     if code in DOES_NOT_EXIST or code is None:
         return ProgramError(
-            f"the topic {topic!r} does not exist at {properties.servers} ({said}); create it, or correct its name"
+            f"the topic {topic!r} does not exist at {properties.servers}, or not any more ({said}); create it, or correct its name"
         )
     if code in _FENCED:
         return FencedError(
@@ -69,16 +70,18 @@ def explained(
         what = _NOT_ALLOWED[code].format(topic=topic, id=transactional_id)
         return SetupError(f"the user of the Kafka sink is not allowed to {what} ({said})")
     if code in _WRONG_LOGIN:
-        return SetupError(
-            f"the Kafka cluster at {properties.servers} refuses the login ({said}); check security.protocol, sasl.mechanism, "
-            "sasl.username, sasl.password and ssl.ca.location"
-        )
+        return SetupError(refusal(properties.servers, said))
     if code == KafkaError.TOPIC_EXCEPTION:
         return ProgramError(f"{topic!r} cannot be the name of a topic ({said})")
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         return ProgramError(
             f"transaction.timeout.ms is larger than the cluster allows ({said}); leave it out: transactions of this sink "
             "take no longer than their writing"
+        )
+    if code == KafkaError._MSG_TIMED_OUT:
+        return UnknownOutcomeError(
+            f"records for the topic {topic!r} could not be delivered to {properties.servers} within delivery.timeout.ms ({said}); "
+            "check that the brokers run and can be reached from here"
         )
     if code in NO_ANSWER:
         return UnknownOutcomeError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common.errors import InvalidArgumentError, SetupError
+from firesteel.connectors.kafka.client_security import security_properties
 
 __all__ = ["SinkProperties", "check_client"]
 
@@ -15,13 +15,11 @@ _OWN = "firesteel."
 _DAY_MS = 24 * 3600 * 1000
 
 #: Names of Java's client that librdkafka has under another one.
-_RENAMED = {"max.request.size": "message.max.bytes", "sasl.mechanism": "sasl.mechanism"}
+_RENAMED = {"max.request.size": "message.max.bytes"}
 #: What Java's client needs, and a Python program need not say; it changes nothing here.
 _WITHOUT_EFFECT = frozenset(
     {"key.serializer", "value.serializer", "buffer.memory", "partitioner.class", "client.dns.lookup"}
 )
-_JAAS = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_STORES = ("ssl.truststore.", "ssl.keystore.type")
 #: What the sink decides.
 _TAKEN = {
     "transactional.id": "set_transactional_id_prefix()",
@@ -39,13 +37,13 @@ def check_client() -> None:
 
 @dataclass(frozen=True)
 class SinkProperties:
-    """What was set, checked; ``given`` are properties of librdkafka, the rest is the sink's own.
+    """What was set, checked; ``given`` are properties of librdkafka, passwords among them, the rest is the sink's own.
 
     ``max_block_ms``: how long the sink waits for a cluster that does not answer. ``staged_max_bytes``: what a subtask may stage
     between two checkpoints. ``marker_retention_ms``: for how long the cluster keeps offsets of groups that nobody uses.
     """
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_block_ms: int = 60_000
     staged_max_bytes: int = 1 << 30
     marker_retention_ms: int = 7 * _DAY_MS
@@ -61,10 +59,11 @@ class SinkProperties:
         given: dict[str, str] = {}
         own: dict[str, int] = {}
         for key, value in properties.items():
-            if key == "max.block.ms" or key.startswith(_OWN):
+            security = security_properties(key, str(value), properties)
+            if security is not None:
+                given |= security
+            elif key == "max.block.ms" or key.startswith(_OWN):
                 own[_own_name(key)] = _number(key, value)
-            elif key == "sasl.jaas.config":
-                given |= _from_jaas(value)
             elif key not in _WITHOUT_EFFECT:
                 given[_name(key)] = str(value)
         return cls(given, **own)
@@ -92,20 +91,4 @@ def _number(key: str, value: str) -> int:
 def _name(key: str) -> str:
     if key in _TAKEN:
         raise InvalidArgumentError(f"the property {key!r} is set by the Kafka sink itself; use {_TAKEN[key]}")
-    if key.startswith(_STORES) or key == "ssl.keystore.location":
-        raise InvalidArgumentError(
-            f"the property {key!r} is about a key store of Java; the Kafka sink takes PEM files: ssl.ca.location for the "
-            "certificates to trust, ssl.certificate.location and ssl.key.location for its own"
-        )
     return _RENAMED.get(key, key)
-
-
-def _from_jaas(text: str) -> dict[str, str]:
-    """User and password of Java's setting, for the mechanisms PLAIN and SCRAM."""
-    found = {name: double or single for name, double, single in _JAAS.findall(text)}
-    if set(found) != {"username", "password"}:
-        raise InvalidArgumentError(
-            "the property 'sasl.jaas.config' has no username and password; set sasl.username and sasl.password, or what "
-            "librdkafka has for the mechanism (sasl.kerberos..., sasl.oauthbearer...)"
-        )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from firesteel.common.errors import InvalidArgumentError, JobExecutionError, SetupError
+from firesteel.connectors.kafka.client_trouble import Trouble, describe, refusal
 from firesteel.connectors.kafka.source_properties import SourceProperties
 from firesteel.connectors.kafka.source_splits import EARLIEST, KafkaTopicPartition
 
-__all__ = ["Callbacks", "Cluster", "Connect", "check_client", "connect", "describe", "to_client"]
+__all__ = ["Callbacks", "Cluster", "Connect", "check_client", "connect", "to_client"]
 
 #: What the client library itself has to say.
 client_log = logging.getLogger("firesteel.connectors.kafka.client")
@@ -22,6 +23,8 @@ Connect = Callable[[dict[str, str], Callbacks], Any]
 
 _LATEST = -1
 _PAUSE_SECONDS = 0.2
+#: How long a question waits at first: only between questions the client tells that it is not let in. Then twice as long.
+_FIRST_WAIT_SECONDS = 1.0
 
 
 def connect(properties: dict[str, str], callbacks: Callbacks) -> Any:
@@ -45,13 +48,6 @@ def check_client(properties: SourceProperties) -> None:
     connect(probe, {}).close()
 
 
-def describe(error: Any) -> str:
-    """What the client library says, without its wrapping."""
-    told = error.args[0] if isinstance(error, Exception) and error.args else error
-    text = getattr(told, "str", None)
-    return f"{text()} ({told.name()})" if callable(text) else str(told)
-
-
 def _confluent() -> Any:
     try:
         import confluent_kafka
@@ -69,7 +65,7 @@ class Cluster:
         self._properties = properties
         self._connect = connect
         self._client: Any = None
-        self._trouble = ""
+        self._trouble = Trouble("source", properties.servers)
 
     def topics(self) -> dict[str, list[int]]:
         """All topics, with the numbers of their partitions."""
@@ -98,7 +94,7 @@ class Cluster:
         asked = [to_client(each) for each in partitions]
         answer = self._ask(
             f"the offsets of group {self._properties.group!r}",
-            lambda client, timeout: client.committed(asked, timeout=timeout),
+            lambda client, timeout: _without_errors(client.committed(asked, timeout=timeout)),
         )
         return {_from_client(each): each.offset for each in answer if each.offset >= 0}
 
@@ -110,14 +106,9 @@ class Cluster:
         if not asked:
             return {}
         answer = self._ask(
-            "offsets", lambda client, timeout: client.offsets_for_times(asked, timeout=timeout)
+            "offsets",
+            lambda client, timeout: _without_errors(client.offsets_for_times(asked, timeout=timeout)),
         )
-        for each in answer:
-            if each.error is not None:
-                raise JobExecutionError(
-                    f"Kafka at {self._properties.servers} does not tell the offsets of partition {each.partition} of topic "
-                    f"{each.topic!r}: {describe(each.error)}"
-                )
         return {_from_client(each): each.offset for each in answer}
 
     def _ask(self, what: str, question: Callable[[Any, float], Any]) -> Any:
@@ -125,36 +116,54 @@ class Cluster:
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._properties.timeout_seconds
+        wait = _FIRST_WAIT_SECONDS
         while True:
+            left = max(0.1, deadline - time.monotonic())
             try:
-                return question(self._consumer(), max(0.1, deadline - time.monotonic()))
+                answer = question(self._consumer(), min(wait, left))
+                self._trouble.is_over()
+                return answer
             except KafkaException as error:
-                if not _passes(error) or time.monotonic() >= deadline:
+                self._consumer().poll(0)  # has the client tell its troubles
+                if self._trouble.refused or not _passes(error) or time.monotonic() >= deadline:
                     raise self._no_answer(what, error) from error
                 time.sleep(_PAUSE_SECONDS)
+                wait *= 2
 
     def _no_answer(self, what: str, error: Exception) -> JobExecutionError:
-        self._consumer().poll(0)  # has the client tell its troubles
-        trouble = f" ({self._trouble})" if self._trouble else ""
+        servers, reason = self._properties.servers, self._trouble.reason
+        if self._trouble.refused:
+            return JobExecutionError(refusal(servers, reason))
         return JobExecutionError(
-            f"Kafka at {self._properties.servers} does not tell {what}: {describe(error)}{trouble}; waited up to "
+            f"Kafka at {servers} does not tell {what}: {describe(error)}{f' ({reason})' if reason else ''}; waited up to "
             f"{self._properties.timeout_seconds:g} s (default.api.timeout.ms). Look at bootstrap.servers, at the security "
             "properties, and whether the brokers run and can be reached from here"
         )
 
     def _consumer(self) -> Any:
         if self._client is None:
-            self._client = self._connect(self._properties.for_client("enumerator"), {"error_cb": self._note})
+            self._client = self._connect(
+                self._properties.for_client("enumerator"), {"error_cb": self._trouble.note}
+            )
         return self._client
-
-    def _note(self, error: Any) -> None:
-        self._trouble = describe(error)
 
     def close(self) -> None:
         """Give the connections up."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def _without_errors(answer: list[Any]) -> list[Any]:
+    """What was answered for partitions; an error of one is raised: it is not a partition without an offset."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    for each in answer:
+        if each.error is not None:
+            text = f"partition {each.partition} of topic {each.topic!r}: {each.error.str()}"
+            retriable = each.error.retriable()
+            raise KafkaException(KafkaError(each.error.code(), text, retriable=retriable))
+    return answer
 
 
 def _passes(error: Exception) -> bool:

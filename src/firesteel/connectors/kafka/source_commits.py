@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from firesteel.connectors.kafka.source_client import to_client
+from firesteel.connectors.kafka.source_metrics import reader_group
 from firesteel.connectors.kafka.source_splits import KafkaTopicPartition
+from firesteel.metrics import MetricGroup
 
 __all__ = ["GroupOffsets"]
 
@@ -22,8 +24,11 @@ LAST_COMMIT_SECONDS = 5.0
 class GroupOffsets:
     """Remembers the positions of checkpoints and commits those that became complete; failures are told, not raised."""
 
-    def __init__(self, group: str | None) -> None:
+    def __init__(self, group: str | None, metrics: MetricGroup) -> None:
         self._group = group
+        self._succeeded = reader_group(metrics).counter("commitsSucceeded")
+        self._failed = reader_group(metrics).counter("commitsFailed")
+        self._confirmed: dict[KafkaTopicPartition, int] = {}
         self._of_checkpoints: dict[int, dict[KafkaTopicPartition, int]] = {}
         self._committed: dict[KafkaTopicPartition, int] = {}
         self._under_way = 0
@@ -62,11 +67,20 @@ class GroupOffsets:
         except KafkaException as error:
             self.on_commit(error, [])
 
-    def on_commit(self, error: Any, _offsets: Any) -> None:
+    def on_commit(self, error: Any, offsets: Any) -> None:
         """The client tells how a commit ended."""
         self._under_way -= 1
         if error is not None:
+            self._failed.inc()
             self._warn(error)
+            return
+        self._succeeded.inc()
+        for each in offsets:
+            self._confirmed[KafkaTopicPartition(each.topic, each.partition)] = each.offset
+
+    def confirmed(self, partition: KafkaTopicPartition) -> int:
+        """What the group has of a partition, as far as it is known to have been committed here; else -1."""
+        return self._confirmed.get(partition, -1)
 
     def _warn(self, error: Any) -> None:
         _log.warning(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from typing import Any
 
 from firesteel.common.errors import JobExecutionError
-from firesteel.connectors.kafka.source_client import describe, to_client
+from firesteel.connectors.kafka.client_trouble import Trouble, describe
+from firesteel.connectors.kafka.source_client import to_client
 from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy
 from firesteel.connectors.kafka.source_splits import KafkaTopicPartition
 
@@ -17,8 +16,6 @@ __all__ = ["ReadErrors"]
 _log = logging.getLogger(__name__)
 
 _WATERMARK_SECONDS = 30.0
-#: While brokers are away, this is said so often.
-WARNING_SECONDS = 60.0
 
 
 class ReadErrors:
@@ -27,17 +24,8 @@ class ReadErrors:
     def __init__(self, servers: str, reset: KafkaOffsetResetStrategy | None) -> None:
         self._servers = servers
         self._reset = reset
-        self._told_at = -math.inf
-
-    def note(self, error: Any) -> None:
-        """The client has trouble with brokers, and goes on trying; this is said once in a while."""
-        now = time.monotonic()
-        if now - self._told_at < WARNING_SECONDS:
-            return
-        self._told_at = now
-        _log.warning(
-            "the Kafka source has trouble with %s, and tries again: %s", self._servers, describe(error)
-        )
+        self._trouble = Trouble("source", servers)
+        self.note = self._trouble.note
 
     def partition_to_reset(self, message: Any) -> KafkaTopicPartition | None:
         """The partition whose position is not there any more; None after a trouble that passes; others are raised."""
@@ -57,7 +45,7 @@ class ReadErrors:
 
     def reset(self, consumer: Any, partition: KafkaTopicPartition, offset: int) -> None:
         """Go on where the user chose; without a choice, records are lost and that is an error."""
-        low, high = consumer.get_watermark_offsets(to_client(partition), timeout=_WATERMARK_SECONDS)
+        low, high = self._ends_of(consumer, partition, offset)
         there = (
             f"there are records from offset {low} to {high - 1}"
             if high > low
@@ -73,6 +61,20 @@ class ReadErrors:
         _log.warning("%sIt goes on at %d, the %s one", trouble, target, self._reset.value)
         consumer.incremental_unassign([to_client(partition)])
         consumer.incremental_assign([to_client(partition, target)])
+
+    def _ends_of(self, consumer: Any, partition: KafkaTopicPartition, offset: int) -> tuple[int, int]:
+        from confluent_kafka import KafkaException
+
+        try:
+            ends: tuple[int, int] = consumer.get_watermark_offsets(
+                to_client(partition), timeout=_WATERMARK_SECONDS
+            )
+            return ends
+        except KafkaException as error:
+            raise JobExecutionError(
+                f"offset {offset} of partition {partition.partition} of topic {partition.topic!r} is not there, and Kafka at "
+                f"{self._servers} does not tell which are: {describe(error)}; start the job again when the brokers answer"
+            ) from error
 
 
 _REMEDY = (

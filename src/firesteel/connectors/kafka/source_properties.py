@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common.errors import InvalidArgumentError
+from firesteel.connectors.kafka.client_security import security_properties
 from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy
 
 __all__ = ["SourceProperties"]
@@ -51,15 +51,13 @@ _DEFAULTS = {
     "log_level": "2",  # lost connections are told once, by the source itself
     "reconnect.backoff.max.ms": "1000",
 }
-_JAAS = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_PLAIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 
 
 @dataclass(frozen=True)
 class SourceProperties:
-    """What the source does, and ``client``, what its clients are made with."""
+    """What the source does, and ``client``, what its clients are made with: passwords, too, so they are never shown."""
 
-    client: dict[str, str] = field(default_factory=dict)
+    client: dict[str, str] = field(default_factory=dict, repr=False)
     client_id_prefix: str = "firesteel-kafka-source"
     group: str | None = None
     discovery_seconds: float | None = _DISCOVERY_MS / 1000
@@ -103,50 +101,16 @@ class SourceProperties:
 def _client_properties(given: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in given.items():
-        if key in _WITHOUT_MEANING:
+        security = security_properties(key, value, given)
+        if security is not None:
+            found |= security
+        elif key in _WITHOUT_MEANING:
             _log.info("the Kafka source has no use for the property %s, which is one of Java's client", key)
         elif key in _RENAMED:
             found[_RENAMED[key]] = value if not value.startswith("-") else "0"
-        elif key == "sasl.jaas.config":
-            found |= _login(value)
-        elif key == "ssl.endpoint.identification.algorithm":
-            found[key] = value or "none"
-        elif key.startswith(("ssl.truststore.", "ssl.keystore.")):
-            found |= _store(key, value, given)
         elif key not in _FLINK and key not in _FIXED and key != "default.api.timeout.ms":
             found[key] = value
     return found
-
-
-def _login(config: str) -> dict[str, str]:
-    """User and password of Java's way to say them."""
-    found = {match[1]: match[2] or match[3] or "" for match in _JAAS.finditer(config)}
-    if not any(module in config for module in _PLAIN_MODULES) or found.keys() != {"username", "password"}:
-        raise InvalidArgumentError(
-            "the property sasl.jaas.config is Java's; the Kafka source understands it for PLAIN and SCRAM, with username and "
-            "password in quotes. Set sasl.username and sasl.password, or librdkafka's properties of your mechanism, instead"
-        )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}
-
-
-def _store(key: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Java's stores of keys and certificates; those in formats of others can be read here, too."""
-    kind, name = key.split(".")[1:]
-    store_type = given.get(f"ssl.{kind}.type", "JKS").upper()
-    if name == "type":
-        return {}
-    if kind == "truststore" and store_type == "PEM" and name in ("location", "certificates"):
-        return {"ssl.ca.location" if name == "location" else "ssl.ca.pem": value}
-    if kind == "keystore" and store_type == "PKCS12" and name in ("location", "password"):
-        return {key: value}
-    remedy = (
-        "ssl.ca.location (a PEM file)"
-        if kind == "truststore"
-        else "ssl.certificate.location and ssl.key.location (PEM files), or a keystore with ssl.keystore.type PKCS12"
-    )
-    raise InvalidArgumentError(
-        f"the property {key} names a {store_type} store of Java, which cannot be read here; set {remedy}"
-    )
 
 
 def _reset(value: str | None) -> KafkaOffsetResetStrategy | None:

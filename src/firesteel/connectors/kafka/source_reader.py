@@ -15,6 +15,7 @@ from firesteel.connectors.kafka.source_commits import GroupOffsets
 from firesteel.connectors.kafka.source_enumerator import PartitionsAssigned
 from firesteel.connectors.kafka.source_errors import ReadErrors
 from firesteel.connectors.kafka.source_fetcher import Fetcher
+from firesteel.connectors.kafka.source_metrics import PartitionEnds, register_partition
 from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy
 from firesteel.connectors.kafka.source_properties import SourceProperties
 from firesteel.connectors.kafka.source_records import (
@@ -23,7 +24,7 @@ from firesteel.connectors.kafka.source_records import (
     decode_messages,
     timestamps_of,
 )
-from firesteel.connectors.kafka.source_splits import KafkaSplit, KafkaTopicPartition
+from firesteel.connectors.kafka.source_splits import EARLIEST, KafkaSplit, KafkaTopicPartition
 from firesteel.connectors.kafka.source_watch import PartitionWatch
 from firesteel.contracts.source import Polled, SourceReader, SourceReaderContext
 from firesteel.formats.decoding import Decoded
@@ -49,13 +50,16 @@ class KafkaReader(SourceReader):
         inner = schema.schema if isinstance(schema, ValueOnly) else schema
         self.gives_away = type(inner).__module__.startswith("firesteel.")
         self._errors = ReadErrors(properties.servers, reset)
-        self._group = GroupOffsets(properties.group) if properties.commits else None
+        self._metrics = context.metric_group()
+        self._group = GroupOffsets(properties.group, self._metrics) if properties.commits else None
         callbacks: dict[str, Callable[..., None]] = {"error_cb": self._errors.note}
         if self._group is not None:
             callbacks["on_commit"] = self._group.on_commit
         self._consumer = connect(properties.for_client(f"{context.subtask}"), callbacks)
         watch = PartitionWatch(properties.watch_seconds)
         self._fetcher = Fetcher(self._consumer, watch, context.wake, f"kafka-fetcher-{context.subtask}")
+        self._ends = PartitionEnds(self._fetcher.call)
+        self._measured: set[KafkaTopicPartition] = set()
         self._positions: dict[KafkaTopicPartition, int] = {}
         self._stops: dict[KafkaTopicPartition, int] = {}
         self._finished: dict[KafkaTopicPartition, int] = {}  # not to be read on, but for the group to know
@@ -81,6 +85,7 @@ class KafkaReader(SourceReader):
             self._positions[split.of] = split.offset
             if split.stop is not None:
                 self._stops[split.of] = split.stop
+            self._measure(split.of)
         if readable:
             assigned = [to_client(split.of, split.offset) for split in readable]
             self._fetcher.call(lambda consumer: consumer.incremental_assign(assigned))
@@ -105,6 +110,31 @@ class KafkaReader(SourceReader):
         self._stops.pop(partition, None)
         self._fetcher.call(lambda consumer: consumer.incremental_unassign([to_client(partition)]))
 
+    # Metrics ------------------------------------------------------------------------------------------
+
+    def _measure(self, partition: KafkaTopicPartition) -> None:
+        if partition in self._measured:
+            return
+        self._measured.add(partition)
+        committed = None if self._group is None else partial(self._group.confirmed, partition)
+        position, lag = partial(self._position, partition), partial(self._lag, partition)
+        register_partition(self._metrics, partition, position, committed, lag)
+
+    def _position(self, partition: KafkaTopicPartition) -> int:
+        return self._positions.get(partition, self._finished.get(partition, EARLIEST))
+
+    def _lag(self, partition: KafkaTopicPartition) -> int | None:
+        if partition not in self._positions:
+            return 0
+        return self._ends.behind(partition, self._positions[partition], self._stops.get(partition))
+
+    @override
+    def pending_records(self) -> int | None:
+        """How many offsets there are up to the ends of the partitions; what is not known yet is left out."""
+        self._ends.refresh()  # for the next time
+        known = [lag for lag in map(self._lag, self._positions) if lag is not None]
+        return None if self._positions and not known else sum(known)
+
     # Polling ------------------------------------------------------------------------------------------
 
     @override
@@ -114,8 +144,8 @@ class KafkaReader(SourceReader):
             return Polled([], ended=True)
         if self._added or self._ended or self._tell_idle:
             return self._news()
-        if not self._shares:
-            self._take_batch()
+        while not self._shares and self._take_batch():
+            pass  # nothing of that batch is wanted; nobody says again that there is another one
         if self._shares:
             return self._next_records(limit)
         ended = self._no_more and not self._positions
@@ -128,14 +158,16 @@ class KafkaReader(SourceReader):
         idle, self._tell_idle = self._tell_idle and not added, False
         return Polled([], splits_added=added, splits_ended=ended, idle=idle)
 
-    def _take_batch(self) -> None:
+    def _take_batch(self) -> bool:
+        """Take the next batch; False if there is none."""
         batch = self._fetcher.take()
         if batch is None:
-            return
+            return False
         shares, failed = shares_of(batch)
         for message in failed:
             self._fail_or_reset(message)
         self._shares.extend(share for share in shares if share.partition in self._positions)
+        return True
 
     def _fail_or_reset(self, message: Any) -> None:
         partition = self._errors.partition_to_reset(message)

@@ -9,6 +9,7 @@ from typing import Any, Generic
 from firesteel.common._type_variables import TypeVar
 from firesteel.common.errors import InvalidArgumentError, WrongArgumentError, short_repr
 from firesteel.common.serialization import DeserializationSchema
+from firesteel.connectors.kafka.client_security import is_secret
 from firesteel.connectors.kafka.source import KafkaPartitionsSource
 from firesteel.connectors.kafka.source_client import check_client
 from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
@@ -197,8 +198,9 @@ def _text(key: Any, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
+    shown = "a value" if is_secret(str(key)) else short_repr(value)
     raise WrongArgumentError(
-        f"properties of Kafka are texts, got {short_repr(value)} ({type(value).__name__}) for {short_repr(key)}"
+        f"properties of Kafka are texts, got {shown} ({type(value).__name__}) for {short_repr(key)}"
     )
 
 

@@ -74,10 +74,13 @@ class SourceOperator(Operator):
             self._source.request_split,
             self._source.send_event,
             context.checkpointing,
+            runtime.get_metrics_group,
         )
         self._reader = self._source.create_reader(reader_context, context)
         self._protects = context.protects and not self._reader.gives_away
         self._source.open_reader(context)
+        if type(self._reader).pending_records is not SourceReader.pending_records:
+            runtime.get_metrics_group().gauge("pendingRecords", self._reader.pending_records)
 
     def _wake_with(self, wake: Callable[[], None]) -> Callable[[], None]:
         def wake_source() -> None:

@@ -1,5 +1,8 @@
 """A real Kafka broker for tests: one process in KRaft mode on loopback, with what tests do to it.
 
+Besides the plain listener it has one for clients with certificates and one for users with passwords, and it asks who may do
+what: so one broker is enough for nearly all tests.
+
 Its jars come once from Maven's repository, by mvn or else by Apache Ivy, which is among PySpark's jars, and stay
 in the user's cache.
 """
@@ -19,10 +22,15 @@ from typing import Any
 import pytest
 
 from firesteel_support.servers import Server, free_port, missing, running
+from firesteel_support.servers.certificates import Certificates
 
-__all__ = ["VERSION", "KafkaBroker", "kafka", "kafka_broker"]
+__all__ = ["PASSWORD", "USER", "VERSION", "KafkaBroker", "kafka", "kafka_broker"]
 
 VERSION = "4.1.1"
+
+#: Whom the listener for passwords knows, for the mechanisms PLAIN and SCRAM.
+USER = "ann"
+PASSWORD = 'a secret; "quoted"'
 
 #: For what will never happen: machines may be slow.
 _PATIENCE = 120.0
@@ -43,7 +51,9 @@ _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "3",
@@ -65,9 +75,13 @@ _SETTINGS = {
 class KafkaBroker:
     """A broker that runs, and the calls that tests make; each topic's name is made unique by `topic`."""
 
-    def __init__(self, server: Server, bootstrap_servers: str) -> None:
+    def __init__(
+        self, server: Server, bootstrap_servers: str, secured: Mapping[str, str], certificates: Certificates
+    ) -> None:
         self.server = server
         self.bootstrap_servers = bootstrap_servers
+        self._secured = secured
+        self.certificates = certificates
         self._admin: Any = None
 
     def kill(self) -> None:
@@ -86,6 +100,38 @@ class KafkaBroker:
         """Kill the broker and start it again."""
         self.kill()
         self.start()
+
+    def with_certificate(self) -> dict[str, str]:
+        """Properties of a client that has a certificate."""
+        client = str(self.certificates.client)
+        return {
+            "bootstrap.servers": self._secured["SSL"],
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.certificates.authority),
+            "ssl.certificate.location": client,
+            "ssl.key.location": client,
+        }
+
+    def with_password(self, mechanism: str) -> dict[str, str]:
+        """Properties of a client that has a password."""
+        if mechanism != "PLAIN":
+            self._add_scram_user(mechanism)
+        return {
+            "bootstrap.servers": self._secured["SASL_SSL"],
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.certificates.authority),
+            "sasl.mechanism": mechanism,
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+
+    def _add_scram_user(self, mechanism: str) -> None:
+        from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+        known = ScramCredentialInfo(ScramMechanism[mechanism.replace("-", "_")], 4096)
+        added = [UserScramCredentialUpsertion(USER, known, PASSWORD.encode())]
+        for done in self.admin().alter_user_scram_credentials(added).values():
+            done.result(_PATIENCE)
 
     def topic(self, name: str = "topic", partitions: int = 1, **config: str) -> str:
         """Make a new topic whose name begins with ``name``; settings are spelled with ``_`` for ``.``."""
@@ -180,6 +226,18 @@ class KafkaBroker:
         finally:
             consumer.close()
 
+    def has_records(self, topic: str) -> bool:
+        """Whether something was written to a topic; unlike `consume` this comes to an end while somebody writes."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "tests"})
+        try:
+            partitions = consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
+            ends = [consumer.get_watermark_offsets(TopicPartition(topic, n), _PATIENCE)[1] for n in partitions]
+            return any(ends)
+        finally:
+            consumer.close()
+
     def values(self, topic: str, isolation: str = "read_committed") -> list[bytes]:
         """The values of all messages that a topic has now."""
         return [message.value() for message in self.consume(topic, isolation)]
@@ -228,13 +286,15 @@ def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None) -> 
     """A new broker in a directory of its own; ``settings`` go into its server.properties."""
     java = _java()
     jars = _jars(java)
-    port, controller = free_port(), free_port()
+    listeners = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "CONTROLLER", "SSL", "SASL_SSL")}
+    certificates = Certificates.made_in(directory)
     properties = directory / "server.properties"
     chosen = {
         **_SETTINGS,
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        "controller.quorum.bootstrap.servers": listeners["CONTROLLER"],
         "log.dirs": str(directory / "logs"),
+        **_security(certificates),
         **(settings or {}),
     }
     properties.write_text("".join(f"{key}={value}\n" for key, value in chosen.items()))
@@ -243,9 +303,26 @@ def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None) -> 
     _run(
         [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
     )
-    address = f"127.0.0.1:{port}"
+    address = listeners["PLAINTEXT"]
     with running("kafka", [*command, "kafka.Kafka", str(properties)], directory, _Answers(address)) as server:
-        yield KafkaBroker(server, address)
+        yield KafkaBroker(server, address, listeners, certificates)
+
+
+def _security(certificates: Certificates) -> dict[str, str]:
+    """Who may connect to the listeners that are not plain."""
+    modules = "org.apache.kafka.common.security"
+    password = PASSWORD.replace('"', r"\\\"")  # backslashes are escapes in such files, too
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.server),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule required "
+        f'user_{USER}="{password}";',
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
+    }
 
 
 @pytest.fixture(scope="session")

@@ -278,10 +278,10 @@ def test_times_before_1970_are_the_time_of_writing() -> None:
     ("key", "value", "message"),
     [
         ("transactional.id", "x", "use set_transactional_id_prefix"),
-        ("ssl.truststore.location", "x", "takes PEM files: ssl.ca.location"),
+        ("ssl.truststore.location", "x", "set ssl.ca.location (a PEM file)"),
         ("firesteel.stage", "1", "has no property 'firesteel.stage'"),
         ("firesteel.staged.max.bytes", "much", "must be a whole number above 0, got 'much'"),
-        ("sasl.jaas.config", "GssapiLoginModule required;", "has no username and password"),
+        ("sasl.jaas.config", "GssapiLoginModule required;", "set sasl.username and sasl.password"),
     ],
 )
 def test_properties_that_cannot_be_are_refused(key: str, value: str, message: str) -> None:

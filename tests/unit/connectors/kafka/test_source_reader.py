@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firesteel.common.errors import JobExecutionError, ProgramError
 from firesteel.common.serialization import ByteArraySchema, DeserializationSchema
+from firesteel.connectors.kafka import source_fetcher
 from firesteel.connectors.kafka.source import KafkaPartitionsSource
 from firesteel.connectors.kafka.source_enumerator import PartitionsAssigned
 from firesteel.connectors.kafka.source_splits import EARLIEST, KafkaSplit, KafkaTopicPartition
 from firesteel.contracts.source import Polled, SourceReader, SourceReaderContext
 from firesteel.datastream.connectors.kafka import KafkaSource
+from firesteel.metrics import MetricGroup
 from firesteel_support.simulated_consumer import SimulatedTopics
 
 
@@ -39,7 +43,8 @@ class Driven:
 
     def __init__(self, described: KafkaPartitionsSource, splits: Sequence[KafkaSplit]) -> None:
         self.woken = threading.Event()
-        context = SourceReaderContext(0, 1, lambda: 0.0, self.woken.set)
+        self.metrics = MetricGroup("kafka")
+        context = SourceReaderContext(0, 1, lambda: 0.0, self.woken.set, metric_group=lambda: self.metrics)
         self.reader: SourceReader = described.create_reader(context)
         self.reader.open()
         self.reader.add_splits(splits)
@@ -216,4 +221,99 @@ def test_a_reader_without_partitions_says_that_it_is_idle_once() -> None:
     driven.reader.handle_source_event(PartitionsAssigned())
     assert driven.poll().idle
     assert not driven.reader.poll(1).idle
+    driven.reader.close()
+
+
+# Metrics ------------------------------------------------------------------------------------------------
+
+
+def wait_for_pending(driven: Driven, expected: int | None) -> None:
+    """Each question has the ends looked up for the next one."""
+    deadline = time.monotonic() + 60
+    while driven.reader.pending_records() != expected:
+        assert time.monotonic() < deadline, driven.reader.pending_records()
+
+
+def test_pending_records_are_those_up_to_the_ends_of_the_partitions() -> None:
+    topics = SimulatedTopics()
+    topics.put("t", 0, *[b"x"] * 10)
+    topics.put("t", 1, *[b"y"] * 7)
+    topics.low["t", 0] = 2
+    driven = Driven(source(topics), [KafkaSplit("t", 0, EARLIEST), KafkaSplit("t", 1, 3, 5)])
+    assert driven.reader.pending_records() is None  # no end is known yet
+    wait_for_pending(driven, 8 + 2)
+    driven.poll()  # the news of the splits
+    assert len(driven.poll(5).values) == 5
+    wait_for_pending(driven, 3 + 2)
+    topics.put("t", 0, b"x", b"x")
+    wait_for_pending(driven, 5 + 2)
+    driven.reader.close()
+    assert driven.reader.pending_records() == 7, "it can be asked for to the end"
+
+
+def test_each_partition_tells_where_it_is_and_the_group_what_was_committed() -> None:
+    topics = SimulatedTopics()
+    topics.put("t", 4, b"a", b"b", b"c")
+    driven = Driven(source(topics), [KafkaSplit("t", 4, 0)])
+    place = "kafka.KafkaSourceReader.topic.t.partition.4"
+    first = dict(driven.metrics.snapshot())
+    assert (first[f"{place}.currentOffset"], first[f"{place}.committedOffset"]) == (-1, -1)
+    driven.poll()
+    driven.poll(2)
+    wait_for_pending(driven, 1)
+    driven.reader.snapshot_state(1)
+    driven.reader.notify_checkpoint_complete(1)
+    driven.reader.close()
+    last = dict(driven.metrics.snapshot())
+    assert last == {
+        "kafka.KafkaSourceReader.commitsSucceeded": 1,
+        "kafka.KafkaSourceReader.commitsFailed": 0,
+        f"{place}.currentOffset": 1,
+        f"{place}.committedOffset": 2,
+        f"{place}.records-lag": 1,
+    }
+
+
+def test_a_partition_that_comes_again_is_measured_once() -> None:
+    topics = SimulatedTopics()
+    topics.put("t", 0, b"a", b"b")
+    driven = Driven(source(topics), [KafkaSplit("t", 0, 0, 1)])
+    while not driven.poll().splits_ended:
+        pass
+    driven.reader.add_splits([KafkaSplit("t", 0, 1, 2)])
+    assert driven.drain() == [b"a", b"b"]
+
+
+# What could go wrong ------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_nothing_wanted_does_not_hide_the_one_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both were handed over before the first was taken: nobody wakes the reader once more."""
+    monkeypatch.setattr(source_fetcher, "BATCH_MESSAGES", 2)
+    topics = SimulatedTopics()
+    topics.put("t", 0, b"a", b"behind", b"behind", b"behind", b"behind", b"behind")
+    topics.put("t", 1, b"b")
+    driven = Driven(source(topics), [KafkaSplit("t", 0, 0, 1), KafkaSplit("t", 1, 0, 1)])
+    waiting = driven.reader._fetcher._batches  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 60
+    while len(waiting) < 2:
+        assert time.monotonic() < deadline
+    driven.reader.notify_no_more_splits()
+    driven.poll()
+    assert driven.poll().values == [b"a"]
+    assert not driven.reader.poll(10).ended  # takes what is left over of the first partition
+    assert driven.drain() == [b"a", b"b"]
+
+
+def test_brokers_that_are_away_when_an_offset_is_gone_are_named() -> None:
+    topics = SimulatedTopics()
+    topics.put("t", 0, b"a", b"b", b"c")
+    topics.low["t", 0] = 2
+    driven = Driven(source(topics), [])
+    topics.consumers[0].watermark_error = KafkaError(KafkaError._TIMED_OUT)
+    driven.reader.add_splits([KafkaSplit("t", 0, 1, 3)])
+    with pytest.raises(
+        JobExecutionError, match=r"offset 1 of partition 0 of topic 't' is not there, .* at nowhere:1"
+    ):
+        driven.drain()
     driven.reader.close()
