@@ -137,6 +137,13 @@ class SourceReader(ABC):
     def handle_source_event(self, event: Any) -> None:
         """The enumerator has something to say."""
 
+    def pending_records(self) -> int | None:
+        """How many records are there and not read yet, as far as the reader knows; None when it does not.
+
+        Asked with every report of metrics, so it must be quick. Without this method there is no such metric.
+        """
+        return None
+
     def stop(self) -> None:
         """No more records are wanted: end as if the input had ended (poll answers ``ended`` soon).
 
