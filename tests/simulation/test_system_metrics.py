@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from firesteel.common import Configuration, WatermarkStrategy
+from firesteel.common.errors import InvalidOptionError
 from firesteel.common.time import Time
 from firesteel.contracts.sink import CommitRequest, Committer, Sink, SinkContext, SinkWriter
 from firesteel.datastream import StreamExecutionEnvironment
@@ -250,3 +252,68 @@ def test_set_latency_tracking_interval_is_the_option() -> None:
     env.get_config().set_latency_tracking_interval(100)
     env.from_collection([1]).rebalance().transform("Watching", Watching()).add_sink(CollectSink())
     assert any(name.startswith("latency.source_id") for name in finished(env).job())
+
+
+# Reporters ---------------------------------------------------------------------------------------------
+
+OWN_REPORTER = """
+from firesteel.metrics import MetricReporter
+
+TOLD = []
+
+
+class Remembering(MetricReporter):
+    def open(self, settings):
+        self.name = settings["greeting"]
+
+    def report(self, metrics):
+        TOLD.append((self.name, {metric.logical_name: metric.value for metric in metrics}))
+"""
+
+
+def reporting(class_name: str, **more: str) -> Configuration:
+    options = {"factory.class": class_name, "interval": "1 h", **more}
+    return Configuration.from_dict({f"metrics.reporter.own.{key}": value for key, value in options.items()})
+
+
+def test_a_reporter_of_ones_own_has_the_last_word_before_the_job_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_metric_reporter.py").write_text(OWN_REPORTER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    more = {"greeting": "hello", "filter.includes": "*:numRecordsIn"}
+    env = simulated_environment(
+        parallelism=1, configuration=reporting("own_metric_reporter:Remembering", **more)
+    )
+    env.from_collection([1, 2, 3]).rebalance().add_sink(CollectSink())
+    env.execute()
+    told: Any = importlib.import_module("own_metric_reporter").TOLD
+    name, metrics = told[-1]
+    assert name == "hello"
+    assert metrics["taskmanager.job.task.numRecordsIn"] == 3
+    assert {each.rpartition(".")[2] for each in metrics} == {"numRecordsIn"}
+
+
+def test_a_reporter_that_is_none_is_refused_before_the_job_starts() -> None:
+    env = simulated_environment(parallelism=1, configuration=reporting("no_such_module:Reporter"))
+    env.from_collection([1]).add_sink(CollectSink())
+    with pytest.raises(InvalidOptionError, match="expected a class of Flink's or 'module:Class' of your own"):
+        env.execute()
+
+
+class OwnName(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        runtime_context.get_metrics_group().gauge("numRecordsIn", lambda: 7)
+
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_a_function_may_use_a_name_of_the_system_and_reporters_keep_that_of_the_system() -> None:
+    env = simulated_environment(parallelism=1)
+    env.from_collection([1, 2]).map(OwnName()).add_sink(CollectSink())
+    client: Any = env.execute_async()
+    client.wait()
+    assert client.metrics().total("numRecordsIn").maximum == 7
+    of_map = [m for m in client.all_metrics() if m.variables.get("operator_name") == "Map"]
+    assert [metric.value for metric in of_map if metric.name == "numRecordsIn"] == [2]

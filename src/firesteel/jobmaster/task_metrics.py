@@ -43,7 +43,7 @@ class SubtaskMetrics:
 def subtasks_of(plan: JobPlan, measured: MeasuredTask) -> Iterator[SubtaskMetrics]:
     """The subtasks of a task. Its report has their operators in the order of the plan."""
     kept: dict[str, list[MetricValue]] = {}
-    for value in (*measured.report.metrics, *measured.report.system):
+    for value in (*measured.report.system, *measured.report.metrics):
         kept.setdefault(value.operator_id, []).append(value)
     first = 0
     for index, statistics in enumerate(measured.report.subtasks):
@@ -52,11 +52,19 @@ def subtasks_of(plan: JobPlan, measured: MeasuredTask) -> Iterator[SubtaskMetric
         for position, operator in enumerate(vertex.operators, first):
             values = kept.get(operator.id, [])
             own = [_reading(value) for value in values if value.scope[:1] != (LATENCY,)]
-            operators.append((operator, [*_records(measured, position), *own]))
+            operators.append((operator, _once([*_records(measured, position), *own])))
             latencies += [(operator, _reading(each)) for each in values if each.scope[:1] == (LATENCY,)]
         own = [*_subtask_readings(measured, index), *_watermark(kept.get(vertex.operators[0].id, []))]
         yield SubtaskMetrics(vertex, statistics.subtask, measured.report, own, operators, latencies)
         first += len(vertex.operators)
+
+
+def _once(readings: list[Reading]) -> list[Reading]:
+    """A function may have used a name of the system's: then that of the system stays, as in Flink."""
+    found: dict[tuple[tuple[str, ...], str], Reading] = {}
+    for reading in readings:
+        found.setdefault(reading[:2], reading)
+    return list(found.values())
 
 
 def _reading(value: MetricValue) -> Reading:

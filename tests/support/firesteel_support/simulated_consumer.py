@@ -132,7 +132,9 @@ class SimulatedConsumer:
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition(*key) for key in self._positions]
 
-    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
+    ) -> tuple[int, int]:
         key = partition.topic, partition.partition
         return self._topics.low[key], self._topics.end[key]
 

@@ -121,6 +121,16 @@ class KafkaReader(SourceReader):
         ended = self._no_more and not self._positions
         return Polled([], ended=ended, retry_at=math.inf)
 
+    @override
+    def pending_records(self) -> int | None:
+        """Up to the ends that the client has heard of with its fetches; None before it has heard of any."""
+        found = None
+        for partition, position in self._positions.items():
+            _, end = self._consumer.get_watermark_offsets(to_client(partition), cached=True)
+            if end >= 0 and position >= 0:
+                found = (found or 0) + max(0, end - position)
+        return found
+
     def _news(self) -> Polled:
         """What has changed about splits, before any records."""
         added, self._added = self._added, ()

@@ -66,6 +66,18 @@ class Driven:
         return [value for polled in self.polls for value in polled.values]
 
 
+def test_pending_records_are_those_up_to_the_known_ends() -> None:
+    topics = SimulatedTopics()
+    topics.put("t", 0, b"a", b"b")
+    topics.put("t", 1, b"c", b"d", b"e")
+    driven = Driven(source(topics), [KafkaSplit("t", 0, 0), KafkaSplit("t", 1, 1)])
+    assert driven.reader.pending_records() == 4
+    while len(driven.values()) < 4:
+        driven.poll()
+    assert driven.reader.pending_records() == 0
+    driven.reader.close()
+
+
 def test_each_poll_gives_records_of_one_partition_with_their_times() -> None:
     topics = SimulatedTopics()
     topics.put("t", 0, b"a", b"b")
