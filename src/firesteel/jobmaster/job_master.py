@@ -466,6 +466,7 @@ class JobMaster:
             return
         # Reached only when something holds up the thread: an enumerator, a listener, a stream that nobody reads.
         self._forced_status = status
+        self._times.changed(status)
         self._kill(by_force=True)
         self._conclude(status, error)
         stuck = sys._current_frames().get(self._thread.ident or 0)

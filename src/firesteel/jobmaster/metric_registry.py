@@ -7,6 +7,7 @@ have the names that Flink's REST interface has: ``numRecordsIn`` of a subtask, `
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -42,6 +43,7 @@ class MetricRegistry:
     """
 
     _known: weakref.WeakSet[MetricRegistry] = weakref.WeakSet()
+    _known_lock = threading.Lock()
 
     def __init__(
         self,
@@ -58,7 +60,8 @@ class MetricRegistry:
         self._attempt = attempt
         self._formats = ScopeFormats.of(Configuration.from_dict(dict(plan.options)))
         self._driver = DriverProcess()
-        self._known.add(self)
+        with self._known_lock:
+            self._known.add(self)
 
     # Maps, by place -----------------------------------------------------------------------------------
 
@@ -188,9 +191,11 @@ class MetricRegistry:
         return found
 
     def _driver_readings(self) -> list[Reading]:
-        running = sum(registry._is_running() for registry in list(self._known))
-        managers = {name for registry in list(self._known) for name in registry._processes()}
-        figures = {"numRunningJobs": running, "numRegisteredTaskManagers": len(managers)}
+        with self._known_lock:
+            known = list(self._known)
+        running = [registry for registry in known if registry._is_running()]
+        managers = {name for registry in running for name in registry._processes()}
+        figures = {"numRunningJobs": len(running), "numRegisteredTaskManagers": len(managers)}
         return [*gauges(figures), *process_readings(self._driver.read())]
 
     def _is_running(self) -> bool:
