@@ -13,6 +13,7 @@ from firesteel.common import Configuration, WatermarkStrategy
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.time import Time
 from firesteel.contracts.sink import CommitRequest, Committer, Sink, SinkContext, SinkWriter
+from firesteel.contracts.source import Polled, Source, SourceReader, SourceReaderContext
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import MapFunction, ProcessFunction, RuntimeContext
 from firesteel.datastream.operators import OneInputStreamOperator
@@ -73,6 +74,19 @@ def test_a_record_to_all_receivers_counts_once_where_it_leaves() -> None:
     assert total(metrics.vertex(1), "numRecordsIn") == 6
 
 
+@pytest.mark.parametrize("backend", ["hashmap", "disk"])
+def test_state_is_told_also_when_it_has_been_closed(backend: str, caplog: pytest.LogCaptureFixture) -> None:
+    env = simulated_environment(
+        parallelism=1, configuration=Configuration.from_dict({"state.backend.type": backend})
+    )
+    env.from_collection(list(range(30))).key_by(lambda n: n % 5).reduce(lambda a, b: a + b).name(
+        "sum"
+    ).add_sink(CollectSink())
+    metrics = finished(env).vertex(1)
+    assert (metrics["0.sum.stateEntries"], metrics["0.sum.stateSize"] > 0) == (5, True)
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_late_records_are_counted(seed: int) -> None:
     env = simulated_environment(seed=seed, parallelism=1)
@@ -95,6 +109,41 @@ def test_sources_tell_how_far_they_are_behind() -> None:
     assert metrics["numRecordsIn"] == 0
     assert metrics["Source__Numbers.numRecordsOutPerSecond"] == pytest.approx(1 / 7)
     assert metrics["Source__Numbers.currentOutputWatermark"] == 2**63 - 1
+
+
+class Countdown(Source):
+    """Knows what is left, as long as its reader is open."""
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return CountdownReader(context)
+
+
+class CountdownReader(SourceReader):
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._now = context.now
+        self._left = 3
+        self._is_open = True
+
+    def poll(self, limit: int) -> Polled:
+        self._left -= 1
+        return Polled([self._left], retry_at=self._now() + 1, ended=not self._left)
+
+    def pending_records(self) -> int:
+        assert self._is_open
+        return self._left
+
+    def close(self) -> None:
+        self._is_open = False
+
+
+def test_pending_records_are_asked_for_until_the_reader_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    env = simulated_environment(
+        parallelism=1, configuration=Configuration.from_dict({"firesteel.metrics.interval": "1 ms"})
+    )
+    source = env.from_source(Countdown(), WatermarkStrategy.no_watermarks(), "Countdown")
+    source.add_sink(CollectSink())
+    assert "Source__Countdown.pendingRecords" not in finished(env).subtask(0, 0)
+    assert caplog.records == []
 
 
 # Checkpoints -------------------------------------------------------------------------------------------

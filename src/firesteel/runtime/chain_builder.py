@@ -19,6 +19,7 @@ from firesteel.runtime.router import Router
 from firesteel.runtime.runtime_context import TaskRuntimeContext
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.settings import TaskSettings
+from firesteel.runtime.state_figures import StateFigures
 from firesteel.state.backends import create_backend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.keyed_backend import KeyedBackend
@@ -91,7 +92,8 @@ class ChainBuilder:
         output = self._create_output(operator, consumers, blame)
         link = ChainLink(operator.id, live, output, blame, keyed_state, keys, self._services.pace)
         context = self._create_context(operator, link, keyed_state)
-        return OperatorSubtask(operator, link, context, keyed_state, operator_state)
+        figures = StateFigures(keyed_state, context.system_metrics) if any(operator.key_selectors) else None
+        return OperatorSubtask(operator, link, context, keyed_state, operator_state, figures)
 
     def _create_output(
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]], blame: Blame
@@ -127,9 +129,6 @@ class ChainBuilder:
         if not isinstance(link.operator, SourceOperator):
             context.metrics.gauge("currentInputWatermark", lambda: link.current_watermark)
         context.metrics.gauge("currentOutputWatermark", lambda: link.output.current_watermark)
-        if any(operator.key_selectors):
-            context.system_metrics.gauge("stateEntries", lambda: keyed_state.in_memory()[0])
-            context.system_metrics.gauge("stateSize", lambda: keyed_state.in_memory()[1])
         settings = self._settings
         if settings.latency_interval_seconds > 0:
             link.latencies = Latencies(

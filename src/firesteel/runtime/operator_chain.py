@@ -32,6 +32,7 @@ from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
 from firesteel.runtime.pace import Pace
 from firesteel.runtime.runtime_context import TaskRuntimeContext
+from firesteel.runtime.state_figures import StateFigures
 from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
@@ -369,6 +370,7 @@ class OperatorSubtask:
     context: TaskRuntimeContext
     keyed_state: KeyedBackend
     operator_state: OperatorStateBackend
+    state_figures: StateFigures | None = None
 
     @property
     def is_keyed(self) -> bool:

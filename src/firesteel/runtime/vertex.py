@@ -121,6 +121,9 @@ class VertexSubtask:
     def close(self) -> list[Exception]:
         """Close all operators; what goes wrong with one does not keep the others open."""
         self.gate.close()
+        for operator in self.chain:
+            if operator.state_figures is not None:
+                operator.state_figures.settle()
         errors: list[Exception] = []
         parts: list[ChainLink | Router] = [
             *(operator.link for operator in self.chain),

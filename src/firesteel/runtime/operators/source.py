@@ -49,6 +49,7 @@ class SourceOperator(Operator):
         self._retry_at = 0.0
         self._woken = False
         self._suspended = False
+        self._closed = False
         self._reader_abandoned = False
         self._source = self._create_source()
         self._reader: SourceReader | None = None
@@ -88,7 +89,7 @@ class SourceOperator(Operator):
         group.gauge("watermarkLag", self._watermark_lag)
         group.gauge("currentEmitEventTimeLag", self._event_time_lag)
         if type(reader).pending_records is not SourceReader.pending_records:
-            group.gauge("pendingRecords", reader.pending_records)
+            group.gauge("pendingRecords", lambda: None if self._closed else reader.pending_records())
 
     def _watermark_lag(self) -> int | None:
         watermark = self.current_watermark
@@ -178,6 +179,7 @@ class SourceOperator(Operator):
     @override
     def close(self) -> None:
         """Close the reader and, when the source is one, the user's function."""
+        self._closed = True
         try:
             if self._reader is not None:
                 self._reader.close()
