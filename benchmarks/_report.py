@@ -55,6 +55,7 @@ STEPS = (
     Step("state", "Keyed state and timers", None, 5.0),
     Step("windows", "Windows", None, 4.0),
     Step("slow_function", "Slow functions", None, 4.0),
+    Step("metrics", "What metrics cost", None, 5.0),
     Step("nexmark", "Nexmark", None, 8.0),
 )
 

@@ -32,11 +32,13 @@ from firesteel.graph.stream_graph import StreamGraph
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.leaders.leadership import Leadership, await_leadership
+from firesteel.jobmaster.metric_reporting import start_reporting
 from firesteel.jobmaster.preparation import prepare, standby_settings
 from firesteel.jobmaster.remote.registered_jobs import RegisteredJobs
 from firesteel.jobmaster.terminal.console import CONSOLE
 from firesteel.jobmaster.terminal.engine_lines import EngineLines
 from firesteel.jobmaster.terminal.progress import JobListener, ProgressDisplay
+from firesteel.metrics._reporter_settings import read_reporters
 from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, TrialExecutor
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.shipped import Shipped
@@ -177,6 +179,7 @@ def _start_master(
     executor: Executor,
     leadership: Leadership | None,
 ) -> MasterJobClient:
+    reporters = read_reporters(configuration)
     # The last thing that may refuse the job: it claims the job's directory.
     before = (0, False) if leadership is None else (leadership.epoch_before, leadership.finished_before)
     simulated = isinstance(executor, SimulatedTime)
@@ -195,6 +198,8 @@ def _start_master(
     client = MasterJobClient(master, None if leadership is None else leadership.hand_over)
     for observer in observers:
         observer.job_submitted(client)
+    if reporters:
+        client.when_over(start_reporting(reporters, master.metrics).end)
     master.start()
     return client
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import socket
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
+from prometheus_client.parser import text_string_to_metric_families
 from support import until
 
 from firesteel.common import WatermarkStrategy
@@ -55,11 +58,31 @@ class Gated(MapFunction):
         return value[0]
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def scraped(port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """What Prometheus would read."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=600) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        return {each.name: [(sample.labels, sample.value) for sample in each.samples] for each in families}
+
+
 def test_a_job_is_seen_while_it_runs_and_afterwards(
     environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FIRESTEEL_REGISTER", "1")
-    env = environment(2, **{"firesteel.metrics.interval": "50 ms", "firesteel.shuffle.buffer": "64 kb"})
+    port = free_port()
+    options = {
+        "firesteel.metrics.interval": "50 ms",
+        "firesteel.shuffle.buffer": "64 kb",
+        "metrics.reporter.prom.factory.class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory",
+        "metrics.reporter.prom.port": str(port),
+    }
+    env = environment(2, **options)
     gate = tmp_path / "gate"
     large = env.from_sequence(1, RECORDS).map(Large()).name("large")
     large.rebalance().map(Gated(gate)).name("gated").add_sink(DiscardingSink())
@@ -72,9 +95,27 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
         return (client.statistics()["large"].back_pressure or 0.0) > 0.99
 
     until(is_held_up, "both tasks do nothing but wait")
+    held_up = client._master.metrics.vertex(0)
+    page = scraped(port)
     listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
     gate.touch()
     client.wait()
+
+    # What the loop of a task measures: it is busy, rests, or waits for its receivers, and nothing else.
+    for subtask in range(2):
+        shares = [held_up[f"{subtask}.{what}TimeMsPerSecond"] for what in ("busy", "idle", "backPressured")]
+        assert all(share >= 0 for share in shares)
+        assert sum(shares) == pytest.approx(1000, rel=0.2)
+        assert held_up[f"{subtask}.accumulateBackPressuredTimeMs"] > 0
+        assert held_up[f"{subtask}.numBytesOut"] > PAYLOAD_BYTES
+    made = page["flink_taskmanager_job_task_operator_records_made"]
+    assert {(labels["operator_name"], labels["job_name"]) for labels, _ in made} == {("large", "watched")}
+    assert {labels["subtask_index"] for labels, _ in made} == {"0", "1"}
+    used = page["flink_taskmanager_Status_JVM_Memory_Heap_Used"]
+    assert len({labels["tm_id"] for labels, _ in used}) == 4, "each task has a process of its own"
+    assert all(value > 1_000_000 for _, value in used)
+    [(_, uptime)] = page["flink_jobmanager_job_uptime"]
+    assert uptime > 0
 
     assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]

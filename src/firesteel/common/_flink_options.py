@@ -15,7 +15,6 @@ from importlib import resources
 __all__ = ["ANSWERS", "FlinkOptions", "answer_to", "flink_keys"]
 
 _NO_REST = "there is no REST interface and no web interface yet; 'firesteel list' and JobClient show jobs"
-_NO_REPORTERS = "metrics are reported to no other system yet; metrics() and statistics() of the job client have what the driver knows"
 _NO_CLUSTER = "it concerns Flink's clusters; jobs run on Spark, which has options of its own under 'spark.'"
 _STORAGE = "stores are opened by pyarrow, with other options than Flink's, or the credentials of the environment (docs/object_stores.md)"
 _IN_FILES = "drivers choose their leader through files: see 'high-availability.storageDir'"
@@ -115,7 +114,9 @@ ANSWERS: tuple[FlinkOptions, ...] = (
     _ignored("see 'io.tmp.dirs' for temporary files", "process."),
     # Metrics and the like.
     _ignored("see 'firesteel.metrics.interval'", "metrics.fetcher.update-interval"),
-    _ignored(_NO_REPORTERS, "metrics.", "traces.", "events.", "python.metric.enabled"),
+    _ignored("metrics are always on; docs/metrics.md has what there is and who reports it", "metrics.", "python.metric.enabled"),
+    _ignored("traces and events are not reported; metrics are (docs/metrics.md), and the log says what happens", "traces.",
+             "events."),
     _ignored("access to state is not measured", "state.latency-track.", "state.size-track.", "state.backend.latency-track."),
     # State and checkpoints.
     _ignored("state on disk is in LMDB: see 'state.backend.disk.cache-size' and 'state.backend.disk.dirs'",

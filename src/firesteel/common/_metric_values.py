@@ -6,6 +6,7 @@ Programs import these classes from `firesteel.metrics`. They are here because `J
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 __all__ = [
     "DistributionSummary",
     "GaugeSummary",
+    "HistogramSummary",
     "JobMetrics",
     "MeterSummary",
     "MetricKind",
@@ -22,12 +24,13 @@ __all__ = [
 
 
 class MetricKind(enum.Enum):
-    """Which of the four kinds a metric is."""
+    """Which of the five kinds a metric is."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     METER = "meter"
     DISTRIBUTION = "distribution"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,63 @@ class DistributionSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class HistogramSummary:
+    """What the newest values of a histogram look like; ``count`` is that of all values.
+
+    As in Flink, everything but the count is of a window of the newest values, ``stddev`` is the deviation of a sample,
+    and quantiles between two values are interpolated.
+    """
+
+    count: int
+    min: float
+    max: float
+    mean: float
+    stddev: float
+    p50: float
+    p75: float
+    p90: float
+    p95: float
+    p98: float
+    p99: float
+    p999: float
+
+    @classmethod
+    def of(cls, count: int, values: Iterable[float]) -> HistogramSummary:
+        """The summary of a window with at least one value.
+
+        >>> summary = HistogramSummary.of(7, [4, 1, 3, 2])
+        >>> summary.count, summary.min, summary.max, summary.mean, summary.p50
+        (7, 1, 4, 2.5, 2.5)
+        """
+        ordered = sorted(values)
+        size = len(ordered)
+        mean = math.fsum(ordered) / size
+        squares = math.fsum((value - mean) ** 2 for value in ordered)
+        stddev = math.sqrt(squares / (size - 1)) if size > 1 else 0.0
+        return cls(count, ordered[0], ordered[-1], mean, stddev, *(_quantile(ordered, q) for q in _QUANTILES))
+
+    @property
+    def quantiles(self) -> tuple[tuple[float, float], ...]:
+        """The quantiles that reporters show, as in ``(0.5, 12.0)``."""
+        return (
+            (0.5, self.p50), (0.75, self.p75), (0.95, self.p95), (0.98, self.p98), (0.99, self.p99), (0.999, self.p999),
+        )  # fmt: skip
+
+
+_QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999)
+
+
+def _quantile(ordered: Sequence[float], fraction: float) -> float:
+    position = fraction * (len(ordered) + 1)
+    below = math.floor(position)
+    if below < 1:
+        return ordered[0]
+    if below >= len(ordered):
+        return ordered[-1]
+    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
+
+
+@dataclass(frozen=True, slots=True)
 class GaugeSummary:
     """Least, mean and greatest of what a gauge says in the subtasks: there is no sum that would mean something."""
 
@@ -66,8 +126,9 @@ class GaugeSummary:
 class MetricValue:
     """One metric of one subtask, counted from 0, as last reported.
 
-    ``value`` is a number for a counter, a `MeterSummary`, a `DistributionSummary` (None before the first value), and for
-    a gauge a number, a text or None. ``scope`` are the groups that the metric was registered in.
+    ``value`` is a number for a counter, a `MeterSummary`, a `DistributionSummary` or `HistogramSummary` (None before the
+    first value), and for a gauge a number, a text or None. ``scope`` are the groups that the metric was registered in;
+    ``value_indexes`` says which of them are the values of keys right before them, as in ``add_group("topic", "orders")``.
     """
 
     operator: str
@@ -77,6 +138,7 @@ class MetricValue:
     name: str
     kind: MetricKind
     value: Any
+    value_indexes: tuple[int, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -89,7 +151,8 @@ class MetricTotal:
     """One metric of an operator over all its ``subtasks`` that have reported it.
 
     ``value`` of a counter is the sum, of a meter a `MeterSummary` with both sums, of a distribution that of all values, of
-    a gauge a `GaugeSummary` of numbers; other gauges give the tuple of their different values.
+    a gauge a `GaugeSummary` of numbers; other gauges give the tuple of their different values. Quantiles of a histogram
+    are the greatest of any subtask: those of all values together are not greater.
     """
 
     operator: str
@@ -174,6 +237,18 @@ def _merged(summaries: Iterable[DistributionSummary | None]) -> DistributionSumm
     )
 
 
+def _merged_histograms(summaries: Iterable[HistogramSummary | None]) -> HistogramSummary | None:
+    parts = [part for part in summaries if part is not None]
+    count = sum(part.count for part in parts)
+    if not count:
+        return None
+    mean = math.fsum(part.mean * part.count for part in parts) / count
+    squares = math.fsum(part.count * (part.stddev**2 + (part.mean - mean) ** 2) for part in parts)
+    highest = [max(getattr(part, f"p{name}") for part in parts) for name in (50, 75, 90, 95, 98, 99, 999)]
+    least, greatest = min(part.min for part in parts), max(part.max for part in parts)
+    return HistogramSummary(count, least, greatest, mean, math.sqrt(squares / count), *highest)
+
+
 def _of_gauges(values: Sequence[Any]) -> Any:
     try:
         return GaugeSummary(min(values), sum(values) / len(values), max(values))
@@ -185,5 +260,6 @@ _COMBINE: dict[MetricKind, Any] = {
     MetricKind.COUNTER: sum,
     MetricKind.METER: _sum_of_meters,
     MetricKind.DISTRIBUTION: _merged,
+    MetricKind.HISTOGRAM: _merged_histograms,
     MetricKind.GAUGE: _of_gauges,
 }

@@ -34,6 +34,7 @@ from firesteel.common.time import Duration
 
 __all__ = [
     "OWN_NAMESPACES",
+    "REPORTER_PREFIX",
     "all_options",
     "find_option",
     "flink_options",
@@ -187,6 +188,61 @@ BUFFER_TIMEOUT_ENABLED = _required(
 )
 LATENCY_INTERVAL = _required(
     "metrics.latency.interval", DURATION, _ms(0), "How often sources send latency markers; 0: never."
+)
+LATENCY_GRANULARITY = _required(
+    "metrics.latency.granularity",
+    choice("operator", "single", "subtask"),
+    "operator",
+    "What operators keep a histogram of latencies for: each source, all sources together, or each subtask of each source.",
+)
+LATENCY_HISTORY = _required(
+    "metrics.latency.history-size", INTEGER, 128, "How many of the newest latencies a histogram is made of."
+)
+
+# Metrics. What reporters are told, under metrics.reporter.<name>., is read by whoever starts them.
+
+METRICS_REPORTERS = _optional(
+    "metrics.reporters",
+    STRING_LIST,
+    "Names of the reporters to start, of those under metrics.reporter.<name>.; unset: all of them.",
+)
+METRICS_SCOPE_DELIMITER = _required(
+    "metrics.scope.delimiter", STRING, ".", "What stands between the parts of a metric's full name."
+)
+METRICS_SCOPE_JM = _required(
+    "metrics.scope.jm", STRING, "<host>.jobmanager", "How names of metrics of the driver begin."
+)
+METRICS_SCOPE_JM_JOB = _required(
+    "metrics.scope.jm-job",
+    STRING,
+    "<host>.jobmanager.<job_name>",
+    "How names of metrics of a job in the driver begin.",
+    "metrics.scope.jm.job",
+)
+METRICS_SCOPE_TM = _required(
+    "metrics.scope.tm",
+    STRING,
+    "<host>.taskmanager.<tm_id>",
+    "How names of metrics of the process of a task begin.",
+)
+METRICS_SCOPE_TM_JOB = _required(
+    "metrics.scope.tm-job",
+    STRING,
+    "<host>.taskmanager.<tm_id>.<job_name>",
+    "How names of metrics of a job in the process of a task begin.",
+    "metrics.scope.tm.job",
+)
+METRICS_SCOPE_TASK = _required(
+    "metrics.scope.task",
+    STRING,
+    "<host>.taskmanager.<tm_id>.<job_name>.<task_name>.<subtask_index>",
+    "How names of metrics of a vertex's subtask begin.",
+)
+METRICS_SCOPE_OPERATOR = _required(
+    "metrics.scope.operator",
+    STRING,
+    "<host>.taskmanager.<tm_id>.<job_name>.<operator_name>.<subtask_index>",
+    "How names of metrics of an operator's subtask begin.",
 )
 
 TASK_CANCELLATION_INTERVAL = _required(
@@ -755,6 +811,9 @@ OWN_NAMESPACES: tuple[str, ...] = (
     "jobmanager.", "high-availability.", "security.", "metrics.", "python.",
 )  # fmt: skip
 
+#: Beginning of the options of reporters; the name of one and a key of its own follow.
+REPORTER_PREFIX = "metrics.reporter."
+
 # What follows "state.backend." may be the name of a store that the program brings along, and then options of that.
 _STORES = "state.backend."
 _KNOWN_STORES = (
@@ -812,7 +871,7 @@ def unknown_keys(configuration: Configuration) -> dict[str, str | None]:
     return {
         key: _closest(key, _TYPO_IN_OWN_NAMESPACE if is_own(key) else _PERHAPS_TYPO)
         for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())
-        if not key.startswith("spark.") and answer_to(key) is None
+        if not key.startswith(("spark.", REPORTER_PREFIX)) and answer_to(key) is None
     }
 
 

@@ -138,6 +138,12 @@ class StreamOperator(Function, CheckpointedFunction, CheckpointListener):
         """
         self.output.emit_watermark(timestamp)
 
+    def process_latency_marker(self, marked_time: int, source_id: str, source_subtask: int) -> None:
+        """A latency marker passes, made at ``marked_time`` (milliseconds since 1970) by a subtask of a source.
+
+        Its latency is taken and it is sent on, whatever happens here.
+        """
+
     def on_event_time(self, timestamp: int) -> None:
         """An event-time timer is due; its key is in context."""
 

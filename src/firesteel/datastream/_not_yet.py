@@ -54,7 +54,6 @@ REFUSED: tuple[tuple[ConfigOption[Any], Callable[[Any], bool], str, str], ...] =
     (options.SSL_INTERNAL, *_TLS),
     (options.SSL_REST, *_TLS),
     (options.PYTHON_PROFILE, bool, "profiling is", "run the function under Python's cProfile in a test"),
-    (options.LATENCY_INTERVAL, lambda interval: interval.to_millis() > 0, "latency markers are", ""),
 )
 
 

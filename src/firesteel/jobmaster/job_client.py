@@ -19,6 +19,7 @@ from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
+from firesteel.metrics import ReportedMetric
 
 T = TypeVar("T")
 
@@ -170,6 +171,10 @@ class MasterJobClient(JobClient):
         is over. A restart begins them anew.
         """
         return self._master.statistics().metrics
+
+    def all_metrics(self) -> list[ReportedMetric]:
+        """Every metric of the job, its subtasks, operators and processes, as reporters get them."""
+        return list(self._master.metrics)
 
     def collect_results(self, collect_id: str) -> Iterator[Any]:
         """The records of a collecting sink while the job runs; raises what the job fails with."""

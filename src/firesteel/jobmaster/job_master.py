@@ -67,7 +67,10 @@ from firesteel.jobmaster.instructions import (
 from firesteel.jobmaster.interruptible_event import InterruptibleEvent
 from firesteel.jobmaster.io_thread import IoThread
 from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, FORCE_SECONDS
+from firesteel.jobmaster.job_metrics import checkpoint_metrics
+from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
+from firesteel.jobmaster.metric_registry import MetricRegistry
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
@@ -132,6 +135,11 @@ class JobMaster:
         self._clock = _Clock()
         self._timers = _Timers()
         self._reports = ReportBook(plan)
+        self._times = JobTimes(self._clock.now)
+        #: All metrics of the job, for whoever asks.
+        self.metrics = MetricRegistry(
+            plan, start.job_id, self._reports, self._job_figures, lambda: self._attempts
+        )
         self._savepoints = _SavepointRequests(plan.name)
         checkpoints = settings.checkpoints
         takes_checkpoints = checkpoints is not None and checkpoints.interval is not None
@@ -234,6 +242,11 @@ class JobMaster:
             elapsed=(time.monotonic() if ended is None else ended) - self._began,
         )
 
+    def _job_figures(self) -> dict[str, Any]:
+        restarts = max(0, self._attempts - 1)
+        checkpoints = checkpoint_metrics(self._core.checkpoint_statistics, self._times.restored_at_ms)
+        return {**self._times.metrics(), "numRestarts": restarts, "fullRestarts": restarts, **checkpoints}
+
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, as last reported."""
         return self._reports.accumulators()
@@ -332,6 +345,8 @@ class JobMaster:
     def _start_attempt(self, instruction: StartAttempt) -> None:
         self._attempts += 1
         self._reports.clear()
+        if instruction.restore is not None:
+            self._times.restored()
         self._buffers.for_all(CollectBuffer.bound_again)
         deployment = Deployment(
             str(self.job_id),
@@ -362,6 +377,7 @@ class JobMaster:
         self._mailbox.put(SilenceMeasured(attempt, tasks, engine))
 
     def _announce(self, status: JobStatus) -> None:
+        self._times.changed(status)
         if status in (JobStatus.CANCELLING, JobStatus.FAILING):
             # A task that waits for the consumer of its records does not hear that it is to end.
             self._buffers.for_all(CollectBuffer.lift_bound)
@@ -450,6 +466,7 @@ class JobMaster:
             return
         # Reached only when something holds up the thread: an enumerator, a listener, a stream that nobody reads.
         self._forced_status = status
+        self._times.changed(status)
         self._kill(by_force=True)
         self._conclude(status, error)
         stuck = sys._current_frames().get(self._thread.ident or 0)

@@ -12,6 +12,7 @@ from firesteel.common._metric_values import JobMetrics, MetricValue
 from firesteel.common.accumulators import IntCounter
 from firesteel.common.errors import JobExecutionError
 from firesteel.jobmaster.checkpoints.statistics import CheckpointStatistics
+from firesteel.jobmaster.rate_history import MeasuredTask, RateHistory
 from firesteel.plan.job_plan import JobPlan, OperatorPlan
 from firesteel.plan.messages import OperatorStatistics, TaskId, TaskReport
 from firesteel.plan.on_error import count_name, ignored_name
@@ -65,17 +66,20 @@ class ReportBook:
         self._plan = plan
         self._lock = threading.Lock()
         self._reports: dict[TaskId, TaskReport] = {}
+        self._history = RateHistory()
         self._last = _operators_at_ends(plan)
 
     def record(self, task: TaskId, report: TaskReport) -> None:
         """Replace what the task reported before: its figures count from its start."""
         with self._lock:
             self._reports[task] = report
+            self._history.add(task, report)
 
     def clear(self) -> None:
         """A new attempt begins."""
         with self._lock:
             self._reports.clear()
+            self._history.clear()
 
     def statistics(self) -> JobStatistics:
         """Records, watermarks, back pressure and metrics by operator."""
@@ -97,6 +101,14 @@ class ReportBook:
             metrics=JobMetrics(tuple(value for _, each in planned for value in metrics.get(each.id, ()))),
             watermark=min((watermark for watermark in at_ends if watermark is not None), default=None),
         )
+
+    def measured_tasks(self) -> list[MeasuredTask]:
+        """The newest report of every task, with what its rates are counted from."""
+        with self._lock:
+            return [
+                MeasuredTask(task, report, self._history.base_of(task))
+                for task, report in sorted(self._reports.items())
+            ]
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, merged over all tasks."""

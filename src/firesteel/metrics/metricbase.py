@@ -1,4 +1,4 @@
-"""Counters, meters, distributions and gauges, and the groups that name them."""
+"""Counters, meters, distributions, histograms and gauges, and the groups that name them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator
 from numbers import Number
 from typing import Any, ClassVar, TypeVar
 
-from firesteel.common._metric_values import DistributionSummary, MeterSummary, MetricKind
+from firesteel.common._metric_values import DistributionSummary, HistogramSummary, MeterSummary, MetricKind
 from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
+from firesteel.metrics._scopes import SystemScope
 
 M = TypeVar("M", bound="Metric")
 
 _log = logging.getLogger("firesteel.metrics")
+
+#: Groups, name, kind and value of a metric, and which of the groups are values of keys.
+Reading = tuple[tuple[str, ...], str, MetricKind, Any, tuple[int, ...]]
 
 
 class Metric:
@@ -116,6 +120,42 @@ class Distribution(Metric):
         return self._summary
 
 
+class Histogram(Metric):
+    """Quantiles, mean and deviation of the newest values; not in PyFlink.
+
+    >>> histogram = Histogram()
+    >>> for value in range(1, 100):
+    ...     histogram.update(value)
+    >>> histogram.get_count(), histogram.get_statistics().p95
+    (99, 95.0)
+    """
+
+    kind = MetricKind.HISTOGRAM
+
+    def __init__(self, window_size: int = 500) -> None:
+        if window_size < 1:
+            raise ProgramError(f"a histogram keeps the newest values, at least 1, got {window_size}")
+        self._window: deque[float] = deque(maxlen=window_size)
+        self._count = 0
+
+    def update(self, value: float) -> None:
+        """Take a value in."""
+        self._window.append(value)
+        self._count += 1
+
+    def get_count(self) -> int:
+        """How many values there were."""
+        return self._count
+
+    def get_statistics(self) -> HistogramSummary | None:
+        """What the newest values look like, None before the first one."""
+        return HistogramSummary.of(self._count, self._window) if self._window else None
+
+    @override
+    def snapshot(self) -> HistogramSummary | None:
+        return self.get_statistics()
+
+
 class _Gauge(Metric):
     kind = MetricKind.GAUGE
 
@@ -138,18 +178,36 @@ class MetricGroup:
     {'Map.cache.hits': 2}
     """
 
-    def __init__(self, name: str, scope: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        scope: tuple[str, ...] = (),
+        *,
+        system: SystemScope | None = None,
+        value_indexes: tuple[int, ...] = (),
+    ) -> None:
         self._name = name
         self._scope = scope
+        self._system = SystemScope((name,)) if system is None else system
+        self._value_indexes = value_indexes
         self._metrics: dict[str, Metric] = {}
         self._groups: dict[str, MetricGroup] = {}
         self._broken: set[str] = set()
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """The subgroup ``name``, or ``name.extra`` for a key-value pair; made on first use."""
+        """The subgroup ``name``, or for a key and its value ``name.extra``; made on first use.
+
+        Reporters with labels, such as that for Prometheus, show a key and its value as a label.
+        """
         added = (name,) if extra is None else (name, extra)
         scope = ".".join(added)
-        return self._groups.setdefault(scope, MetricGroup(f"{self._name}.{scope}", (*self._scope, *added)))
+        if scope not in self._groups:
+            groups = (*self._scope, *added)
+            values = self._value_indexes if extra is None else (*self._value_indexes, len(groups) - 1)
+            self._groups[scope] = MetricGroup(
+                f"{self._name}.{scope}", groups, system=self._system, value_indexes=values
+            )
+        return self._groups[scope]
 
     def counter(self, name: str) -> Counter:
         """Register a counter."""
@@ -170,21 +228,42 @@ class MetricGroup:
         """Register a distribution."""
         return self._register(name, Distribution())
 
+    def histogram(self, name: str, window_size: int = 500) -> Histogram:
+        """Register a histogram over the newest ``window_size`` values; not in PyFlink."""
+        return self._register(name, Histogram(window_size))
+
+    def get_scope_components(self) -> tuple[str, ...]:
+        """Where the group is: the parts of the operator's scope, as configured, then the groups."""
+        return (*self._system.components, *self._scope)
+
+    def get_all_variables(self) -> dict[str, str]:
+        """What is known of the place of the group, as in ``{"<host>": ..., "<subtask_index>": "0"}``, keys of groups too."""
+        pairs = {f"<{self._scope[index - 1]}>": self._scope[index] for index in self._value_indexes}
+        return {**self._system.variables, **pairs}
+
+    def get_metric_identifier(self, metric_name: str) -> str:
+        """The full name of a metric of this group, with its scope.
+
+        >>> MetricGroup("Map").add_group("cache").get_metric_identifier("hits")
+        'Map.cache.hits'
+        """
+        return self._system.delimiter.join((*self.get_scope_components(), metric_name))
+
     def snapshot(self) -> Iterator[tuple[str, Any]]:
         """All metrics that have a value, with their full names."""
         first = self._name.removesuffix(".".join(("", *self._scope)))
-        for scope, name, _, value in self.readings():
+        for scope, name, _, value, _ in self.readings():
             yield ".".join((first, *scope, name)), value
 
-    def readings(self) -> Iterator[tuple[tuple[str, ...], str, MetricKind, Any]]:
-        """Groups, name, kind and value of all metrics here and in subgroups that have a value now."""
+    def readings(self) -> Iterator[Reading]:
+        """All metrics here and in subgroups that have a value now."""
         for name, metric in self._metrics.items():
             try:
                 value = metric.snapshot()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a gauge is the user's code
                 self._warn_once(name, error)
             else:
-                yield self._scope, name, metric.kind, value
+                yield self._scope, name, metric.kind, value, self._value_indexes
         for group in self._groups.values():
             yield from group.readings()
 

@@ -46,17 +46,68 @@ class OperatorStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReport:
-    """Sent every so often and once more at the end: counters, accumulators and user metrics so far.
+class SubtaskStatistics:
+    """What came to one vertex's subtask and left it through exchanges, since the task started.
 
-    ``back_pressure`` is the part of the time since the last report in which the task waited for those that receive its
-    records, from 0 to 1; None where that is not measured.
+    Records count where a chunk of them is written or read; ``alignment_ms`` and ``start_delay_ms`` are of the last
+    checkpoint, None before the first one.
+    """
+
+    vertex: int
+    subtask: int
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    buffers_in: int
+    buffers_out: int
+    alignment_ms: float | None = None
+    start_delay_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """What a task has done with its time since it started, in milliseconds."""
+
+    busy_ms: float
+    idle_ms: float
+    back_pressured_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatistics:
+    """A process: ``cpu_load`` is the part of all its machine's processors that it used lately, from 0 to 1."""
+
+    host: str
+    pid: int
+    cpu_load: float
+    cpu_seconds: float
+    resident_bytes: int
+    memory_limit: int | None
+    threads: int
+    collections: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """Sent every so often and once more at the end: counters, accumulators and metrics so far.
+
+    ``metrics`` are those of user functions, ``system`` those that the runtime itself keeps for operators. ``back_pressure``
+    is the part of the time since the last report in which the task waited for those that receive its records, from 0 to
+    1. It and ``times`` and ``process`` are None where that is not measured. ``began`` and ``at`` are moments of the
+    task's clock, in seconds: when it opened, and when the report was made.
     """
 
     operators: tuple[OperatorStatistics, ...]
     accumulators: Mapping[str, Any]
     metrics: tuple[MetricValue, ...] = ()
     back_pressure: float | None = None
+    system: tuple[MetricValue, ...] = ()
+    subtasks: tuple[SubtaskStatistics, ...] = ()
+    times: TaskTimes | None = None
+    process: ProcessStatistics | None = None
+    began: float = 0.0
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

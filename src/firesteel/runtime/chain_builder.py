@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from firesteel.common.typeinfo import TypeInformation, immutable_type
+from firesteel.metrics._scopes import ScopeKind, SystemScope
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
+from firesteel.plan.metric_variables import operator_variables, subtask_variables, this_process
 from firesteel.runtime.blame import RAISED_BY_USERS, Blame
 from firesteel.runtime.key_reader import KeyReader
+from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Receiver
 from firesteel.runtime.operator_chain import Branch, ChainLink, ChainOutput, OperatorSubtask
 from firesteel.runtime.operator_factory import create_operator
@@ -16,6 +19,7 @@ from firesteel.runtime.router import Router
 from firesteel.runtime.runtime_context import TaskRuntimeContext
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.settings import TaskSettings
+from firesteel.runtime.state_figures import StateFigures
 from firesteel.state.backends import create_backend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.keyed_backend import KeyedBackend
@@ -88,7 +92,8 @@ class ChainBuilder:
         output = self._create_output(operator, consumers, blame)
         link = ChainLink(operator.id, live, output, blame, keyed_state, keys, self._services.pace)
         context = self._create_context(operator, link, keyed_state)
-        return OperatorSubtask(operator, link, context, keyed_state, operator_state)
+        figures = StateFigures(keyed_state, context.system_metrics) if any(operator.key_selectors) else None
+        return OperatorSubtask(operator, link, context, keyed_state, operator_state, figures)
 
     def _create_output(
         self, operator: OperatorPlan, consumers: Mapping[str | None, list[Receiver]], blame: Blame
@@ -119,11 +124,28 @@ class ChainBuilder:
             self._services,
             self._plan.job_parameters,
             keyed_state if any(operator.key_selectors) else None,
+            self._scope_of(operator),
         )
         if not isinstance(link.operator, SourceOperator):
             context.metrics.gauge("currentInputWatermark", lambda: link.current_watermark)
         context.metrics.gauge("currentOutputWatermark", lambda: link.output.current_watermark)
+        settings = self._settings
+        if settings.latency_interval_seconds > 0:
+            link.latencies = Latencies(
+                context.system_metrics,
+                settings.latency_granularity,
+                settings.latency_history,
+                self._services.now,
+            )
         return context
+
+    def _scope_of(self, operator: OperatorPlan) -> SystemScope:
+        """Where the metrics of an operator belong."""
+        place = subtask_variables(
+            self._services.job_id, self._plan.name, self._vertex, self._subtask, self._services.attempt
+        )
+        variables = {**this_process(), **place, **operator_variables(operator)}
+        return self._settings.scope_formats.scope(ScopeKind.OPERATOR, variables)
 
     def _create_backend(self, operator: OperatorPlan) -> KeyedBackend:
         if not any(operator.key_selectors):

@@ -14,11 +14,14 @@ from typing import Any
 
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.contracts.sink import CommitOutcome, CommitRequest, Committer
+from firesteel.metrics import MetricGroup
 
 RETRY_SECONDS = 1.0
 MAX_RETRIES = 10
 #: Stands for the last checkpoint of all, where there are none.
 EVERYTHING = 2**63 - 1
+
+_ENDS = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.FAILED)
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +41,8 @@ class CommitQueue:
     def __init__(self, committer: Committer | None, restored: Iterable[Pending] = ()) -> None:
         self._committer = committer
         self._pending = sorted(restored, key=lambda entry: entry.checkpoint_id)
+        #: What became of committables so far; a committable may be tried again several times.
+        self.outcomes = dict.fromkeys(CommitOutcome, 0)
         self._complete = -1  # the newest checkpoint known to be complete
         self.retry_at = math.inf
 
@@ -45,6 +50,18 @@ class CommitQueue:
     def pending(self) -> list[Pending]:
         """What has to be part of every checkpoint until it is committed."""
         return list(self._pending)
+
+    def register_metrics(self, group: MetricGroup) -> None:
+        """Tell under Flink's names how many committables wait, and what became of the others."""
+        group.gauge("pendingCommittables", lambda: len(self._pending))
+        group.gauge("totalCommittables", lambda: len(self._pending) + sum(map(self._ended, _ENDS)))
+        group.gauge("successfulCommittables", lambda: self._ended(CommitOutcome.COMMITTED))
+        group.gauge("alreadyCommittedCommittables", lambda: self._ended(CommitOutcome.ALREADY_COMMITTED))
+        group.gauge("failedCommittables", lambda: self._ended(CommitOutcome.FAILED))
+        group.gauge("retriedCommittables", lambda: self._ended(CommitOutcome.RETRY))
+
+    def _ended(self, outcome: CommitOutcome) -> int:
+        return self.outcomes[outcome]
 
     def add(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
         """Something more waits."""
@@ -78,6 +95,8 @@ class CommitQueue:
         assert self._committer is not None
         requests = [CommitRequest(entry.committable, entry.retries, _known(entry)) for entry in due]
         self._committer.commit(requests)
+        for request in requests:
+            self.outcomes[request.outcome] += 1
         again = [
             left
             for entry, request in zip(due, requests, strict=True)

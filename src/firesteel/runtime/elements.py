@@ -39,10 +39,14 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarker:
-    """Carries the time it was made at through the pipeline, past the records in buffers."""
+    """Carries the time it was made at through the pipeline, behind the records that were there before it.
+
+    ``source_id`` is the id of the operator that has sent it, ``source_subtask`` its subtask, from 0.
+    """
 
     marked_at_ms: int
-    source_id: int
+    source_id: str
+    source_subtask: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class EventTime:
         self._opened_ms = to_millis(self._now())
         self._tick_at = math.inf
         self._idle_at = math.inf
+        #: The timestamp of the record that was sent last.
+        self.last_stamp: int | None = None
         self._splits: dict[Hashable, SplitTime] = {}
         self.add_split(WHOLE)
 
@@ -65,6 +67,8 @@ class EventTime:
         if state.idle or self._timeout != math.inf:
             self._touch(state)
         stamps = self._stamp(self._owner, values, timestamps)
+        if stamps:
+            self.last_stamp = stamps[-1]
         if isinstance(state, GeneratedTime):
             self._interleave(state, values, stamps)
             return

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from firesteel.contracts.runtime_context import KeyedStateStore, RuntimeContext
+from firesteel.metrics import MetricGroup
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.blame import NO_RECORD
+from firesteel.runtime.elements import LatencyMarker
 from firesteel.runtime.pace import Pace
 from firesteel.runtime.services import TaskServices
 from firesteel.state.operator_state import OperatorStateBackend
@@ -40,6 +42,10 @@ class Receiver(Protocol):
 
     def barrier(self, order: CheckpointOrder) -> None:
         """What came so far belongs before a checkpoint, what follows behind it."""
+        ...
+
+    def latency_marker(self, marker: LatencyMarker) -> None:
+        """A marker that tells when its source was here in the stream."""
         ...
 
     def end(self) -> None:
@@ -92,6 +98,8 @@ class OperatorContext:
     checkpointing: bool = False
     protects: bool = True
     pace: Pace = field(default_factory=Pace)
+    #: Metrics that the operator itself keeps, apart from those of user code.
+    system_metrics: MetricGroup = field(default_factory=lambda: MetricGroup("system"))
 
 
 class Operator:
@@ -151,6 +159,9 @@ class Operator:
 
     def on_time(self, now: float) -> None:
         """The machine's time has come to the deadline: do what is due."""
+
+    def on_latency_marker(self, marker: LatencyMarker) -> None:
+        """A latency marker passes; whoever calls this sends it on."""
 
     def finish(self) -> None:
         """All input has been processed: emit what was held back."""

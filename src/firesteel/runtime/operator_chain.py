@@ -26,10 +26,13 @@ from firesteel.runtime.blame import (
     failing_record,
     mismatched_record,
 )
+from firesteel.runtime.elements import LatencyMarker
 from firesteel.runtime.key_reader import KeyReader
+from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
 from firesteel.runtime.pace import Pace
 from firesteel.runtime.runtime_context import TaskRuntimeContext
+from firesteel.runtime.state_figures import StateFigures
 from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.operator_state import OperatorStateBackend
 
@@ -90,6 +93,7 @@ class ChainOutput:
         self.records_out = 0
         self.current_watermark = MIN_TIMESTAMP
         self.is_active = True
+        self._markers_sent = 0
 
     def emit(self, values: list[Any], timestamps: Timestamps) -> None:
         """Hand on a batch of the main output."""
@@ -131,6 +135,13 @@ class ChainOutput:
             if not isinstance(consumer, ChainLink):
                 consumer.barrier(order)
 
+    def latency_marker(self, marker: LatencyMarker) -> None:
+        """Pass a marker to one consumer, each time to the next one: so one never becomes many."""
+        consumers = self._all()
+        if consumers:
+            consumers[self._markers_sent % len(consumers)].latency_marker(marker)
+            self._markers_sent += 1
+
     def end(self) -> None:
         """Tell all consumers that nothing follows."""
         for consumer in self._all():
@@ -166,6 +177,8 @@ class ChainLink:
         self._keys = [key for key in keys if key is not None]
         self._pace = Pace() if pace is None else pace
         self._opened = False
+        #: Takes the latency of every marker that comes here; None where nobody wants that.
+        self.latencies: Latencies | None = None
 
     def open(self, context: OperatorContext) -> None:
         """Open what computes the keys, then the operator."""
@@ -248,6 +261,13 @@ class ChainLink:
         """The input became idle or active again."""
         self._is_active = active
         self._guarded(lambda: self.operator.on_status(active))
+
+    def latency_marker(self, marker: LatencyMarker) -> None:
+        """Take a marker's latency, tell the operator, and send it on."""
+        if self.latencies is not None:
+            self.latencies.take(marker)
+        self._guarded(lambda: self.operator.on_latency_marker(marker))
+        self.output.latency_marker(marker)
 
     @property
     def is_timed(self) -> bool:
@@ -350,6 +370,7 @@ class OperatorSubtask:
     context: TaskRuntimeContext
     keyed_state: KeyedBackend
     operator_state: OperatorStateBackend
+    state_figures: StateFigures | None = None
 
     @property
     def is_keyed(self) -> bool:

@@ -23,7 +23,14 @@ from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
 from firesteel.plan.key_groups import KeyAssignment
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.blame import NO_RECORD, RAISED_BY_USERS, Blame, failing_record
-from firesteel.runtime.elements import END_OF_INPUT, Barrier, Element, StreamStatus, Watermark
+from firesteel.runtime.elements import (
+    END_OF_INPUT,
+    Barrier,
+    Element,
+    LatencyMarker,
+    StreamStatus,
+    Watermark,
+)
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.operator import Timestamps
 from firesteel.runtime.runtime_context import without_state
@@ -64,6 +71,9 @@ class ChannelWriter:
         self.values: dict[int, list[Any]] = {t: [] for t in self.targets}
         self.timestamps: dict[int, list[int | None]] = {t: [] for t in self.targets}
         self.has_time = False
+        #: What has left so far: a record counts once, however many receivers it has; signals do not count.
+        self.records_out = self.bytes_out = self.chunks_out = 0
+        self._next_marked = sender % len(self.targets)
 
     def prepare(self, timestamps: Timestamps) -> None:
         """Chunks have timestamps for all their records or for none: a change starts new chunks."""
@@ -102,6 +112,16 @@ class ChannelWriter:
             self._sequence[target] += 1
             self._outbox.add(self._rows[target], payload)
 
+    def signal_one(self, element: Element) -> None:
+        """A signal to one receiver, each time to the next one, behind the records for it."""
+        target = self.targets[self._next_marked]
+        self._next_marked = (self._next_marked + 1) % len(self.targets)
+        if self.values[target]:
+            self._write_buffer(target, self.values[target])
+        payload = encode(element, self._edge, self._sender, target, self._sequence[target])
+        self._sequence[target] += 1
+        self._outbox.add(self._rows[target], payload)
+
     def _write_buffer(self, target: int, values: list[Any]) -> None:
         stamps = self.timestamps[target] if self.has_time else None
         limit = self._limit
@@ -128,6 +148,7 @@ class ChannelWriter:
         size, count = len(body), len(values)
         self._limit = max(1, min(self._max_records, _CHUNK_BYTES // max(1, size // count)))
         if size <= self._max_bytes:
+            self.records_out += count
             return [(kind, body)]
         if count == 1:
             raise self._too_large(values[0], size)
@@ -160,9 +181,10 @@ class ChannelWriter:
     def _write(self, target: int, kind: int, body: bytes) -> None:
         sequence = self._sequence[target]
         self._sequence[target] = sequence + 1
-        self._outbox.add(
-            self._rows[target], HEADER.pack(kind, self._edge, self._sender, target, sequence) + body
-        )
+        payload = HEADER.pack(kind, self._edge, self._sender, target, sequence) + body
+        self.bytes_out += len(payload)
+        self.chunks_out += 1
+        self._outbox.add(self._rows[target], payload)
 
 
 def _type_of(edge: EdgePlan, source: VertexPlan) -> TypeInformation | None:
@@ -199,6 +221,10 @@ class Router:
     def barrier(self, order: CheckpointOrder) -> None:
         """To every receiver."""
         self.channels.signal(Barrier(order))
+
+    def latency_marker(self, marker: LatencyMarker) -> None:
+        """To one receiver, each time to the next one: so many receivers do not make many markers of one."""
+        self.channels.signal_one(marker)
 
     def end(self) -> None:
         """To every receiver; only barriers may follow."""

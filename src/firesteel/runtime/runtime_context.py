@@ -24,6 +24,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.metrics import MetricGroup
+from firesteel.metrics._scopes import SystemScope
 from firesteel.plan.job_plan import VertexPlan
 from firesteel.runtime.services import TaskServices
 from firesteel.state.keyed_backend import KeyedBackend
@@ -40,6 +41,7 @@ class TaskRuntimeContext(RuntimeContext):
         services: TaskServices,
         job_parameters: Mapping[str, str],
         state: KeyedBackend | None,
+        scope: SystemScope | None = None,
     ) -> None:
         self._name = name
         self._vertex = vertex
@@ -47,7 +49,9 @@ class TaskRuntimeContext(RuntimeContext):
         self._services = services
         self._job_parameters = job_parameters
         self._state = state
-        self.metrics = MetricGroup(name)
+        self.metrics = MetricGroup(name, system=scope)
+        #: What the runtime measures; apart, so that no name of theirs is taken.
+        self.system_metrics = MetricGroup(name, system=scope)
         self.accumulators: dict[str, Accumulator[Any, Any]] = {}
 
     @override

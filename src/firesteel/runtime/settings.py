@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
+from firesteel.metrics._scopes import ScopeFormats
 from firesteel.plan.job_plan import JobPlan
 from firesteel.runtime.snapshot_writer import SnapshotForm
 
@@ -38,6 +39,11 @@ class TaskSettings:
     #: Whether restored state that nobody asks for is dropped.
     drops_unclaimed_state: bool
     snapshot_form: SnapshotForm
+    #: How often sources send latency markers, 0 for never; what histograms are kept for, of how many of the newest ones.
+    latency_interval_seconds: float
+    latency_granularity: str
+    latency_history: int
+    scope_formats: ScopeFormats
 
     @classmethod
     def of(cls, plan: JobPlan) -> TaskSettings:
@@ -59,4 +65,8 @@ class TaskSettings:
                 compress=get(options.CHECKPOINTING_SNAPSHOT_COMPRESSION),
                 inline_limit=get(options.CHECKPOINTING_MEMORY_LIMIT),
             ),
+            latency_interval_seconds=get(options.LATENCY_INTERVAL).to_millis() / 1000,
+            latency_granularity=get(options.LATENCY_GRANULARITY),
+            latency_history=get(options.LATENCY_HISTORY),
+            scope_formats=ScopeFormats.of(configuration),
         )

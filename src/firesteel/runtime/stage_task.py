@@ -118,7 +118,7 @@ class StageTask:
         self._flushing = [vertex for vertex in self._vertices if vertex.plan.buffer_timeout_ms >= 0]
         timeouts = [vertex.plan.buffer_timeout_ms / 1000 for vertex in self._flushing]
         self._buffer_timeout = min(timeouts, default=math.inf)
-        self._flushed_at = 0.0
+        self._flushed_at = self._opened_at = 0.0
 
     @property
     def names(self) -> list[str]:
@@ -144,7 +144,7 @@ class StageTask:
 
     def open(self, restore: TaskRestore | None = None) -> None:
         """Open all operators, with the state of an earlier run when there is one."""
-        self._flushed_at = self._services.now()
+        self._flushed_at = self._opened_at = self._services.now()
         for vertex in self._vertices:
             if restore is not None:
                 vertex.restore(restore, segment_reader(restore.root, self._services))
@@ -453,6 +453,7 @@ class StageTask:
     def report(self) -> TaskReport:
         """Counters, accumulators and metrics so far."""
         metrics: list[MetricValue] = []
+        system: list[MetricValue] = []
         accumulators: dict[str, Any] = {}
         for operator, subtask in ((each, v.subtask) for v in self._vertices for each in v.chain):
             plan = operator.plan
@@ -460,13 +461,25 @@ class StageTask:
                 MetricValue(plan.name, plan.id, subtask, *reading)
                 for reading in operator.context.metrics.readings()
             ]
+            system += [
+                MetricValue(plan.name, plan.id, subtask, *reading)
+                for reading in operator.context.system_metrics.readings()
+            ]
             for name, accumulator in operator.context.accumulators.items():
                 if name in accumulators:
                     accumulators[name].merge(accumulator)
                 else:
                     accumulators[name] = copy.deepcopy(accumulator)
         statistics = [entry for vertex in self._vertices for entry in vertex.statistics()]
-        return TaskReport(tuple(statistics), accumulators, tuple(metrics))
+        return TaskReport(
+            tuple(statistics),
+            accumulators,
+            tuple(metrics),
+            system=tuple(system),
+            subtasks=tuple(vertex.subtask_statistics() for vertex in self._vertices),
+            began=self._opened_at,
+            at=self._services.now(),
+        )
 
     def describe_memory(self) -> str:
         """What is known to take memory in this task, for whoever finds that it takes too much."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 
 from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.job_plan import JobPlan, VertexPlan
-from firesteel.plan.messages import OperatorStatistics, SnapshotDeclined
+from firesteel.plan.messages import OperatorStatistics, SnapshotDeclined, SubtaskStatistics
+from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, TaskRestore
 from firesteel.runtime.chain_builder import ChainBuilder, close_backends
 from firesteel.runtime.inputs.gate import InputGate
+from firesteel.runtime.latency import MarkerPace
 from firesteel.runtime.operator import OperatorContext
 from firesteel.runtime.operator_chain import ChainLink, OperatorSubtask
 from firesteel.runtime.operators.source import SourceOperator
@@ -62,6 +64,9 @@ class VertexSubtask:
             for operator in self.chain
             if operator.link.is_timed and not (operator.link is self.head and self.gate.sorts)
         ]
+        self._marks = self._create_marks()
+        self._alignment_ms: float | None = None
+        self._start_delay_ms: float | None = None
         self._suspended_by: int | None = None  # the STOP checkpoint for which the source pauses
         self._checkpoints = SubtaskCheckpoints(vertex, subtask, self.chain, services.now)
 
@@ -70,6 +75,13 @@ class VertexSubtask:
         """The source at the head of the chain, when there is one."""
         operator = self.head.operator
         return operator if isinstance(operator, SourceOperator) else None
+
+    def _create_marks(self) -> MarkerPace | None:
+        """What sends latency markers; None without a source, and where nobody wants them."""
+        seconds = self.settings.latency_interval_seconds
+        if self.source is None or seconds <= 0 or self._mode is not RuntimeMode.STREAMING:
+            return None
+        return MarkerPace(self.plan.operators[0].id, self.subtask, seconds, self.head.output)
 
     # Life cycle ---------------------------------------------------------------------------------------
 
@@ -98,6 +110,7 @@ class VertexSubtask:
             self._checkpointing,
             protects=not self.settings.object_reuse,
             pace=self._services.pace,
+            system_metrics=operator.context.system_metrics,
         )
 
     def restore(self, restore: TaskRestore, reader: SegmentReader) -> None:
@@ -108,6 +121,9 @@ class VertexSubtask:
     def close(self) -> list[Exception]:
         """Close all operators; what goes wrong with one does not keep the others open."""
         self.gate.close()
+        for operator in self.chain:
+            if operator.state_figures is not None:
+                operator.state_figures.settle()
         errors: list[Exception] = []
         parts: list[ChainLink | Router] = [
             *(operator.link for operator in self.chain),
@@ -124,6 +140,7 @@ class VertexSubtask:
 
     def barriers_complete(self, order: CheckpointOrder, waited: float) -> None:
         """The barrier has come on all channels: take the snapshot."""
+        self._note_checkpoint(order, waited)
         self._report(self._checkpoints.take(order, self.gate.clock, waited))
 
     def barriers_declined(self, checkpoint_id: int, reason: str) -> None:
@@ -139,11 +156,17 @@ class VertexSubtask:
 
     def trigger(self, order: CheckpointOrder) -> SubtaskSnapshot:
         """Begin a checkpoint here, at a source."""
+        self._note_checkpoint(order, 0.0)
         snapshot = self._checkpoints.take(order, MIN_TIMESTAMP)
         if order.kind is CheckpointKind.STOP and self.source is not None:
             self._suspended_by = order.id
             self.source.suspend()
         return snapshot
+
+    def _note_checkpoint(self, order: CheckpointOrder, waited: float) -> None:
+        self._alignment_ms = waited * 1000
+        first_barrier_ms = (self._services.now() - waited) * 1000
+        self._start_delay_ms = max(0.0, first_barrier_ms - order.timestamp)  # clocks of machines may disagree
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is durable."""
@@ -161,10 +184,15 @@ class VertexSubtask:
 
     def next_deadline(self) -> float:
         """When one of the operators waits for the machine's time; infinity when none does."""
-        return min((link.operator.next_deadline() for link in self._timed), default=math.inf)
+        deadline = min((link.operator.next_deadline() for link in self._timed), default=math.inf)
+        if self._marks is not None and self._suspended_by is None:
+            return min(deadline, self._marks.due_at)
+        return deadline
 
     def on_time(self, now: float) -> None:
         """Let the operators do what is due."""
+        if self._marks is not None and self._suspended_by is None:
+            self._marks.on_time(now)
         for link in self._timed:
             if link.operator.next_deadline() <= now:
                 link.on_time(now)
@@ -178,6 +206,22 @@ class VertexSubtask:
     def statistics(self) -> list[OperatorStatistics]:
         """The counters of all operators."""
         return [operator.link.statistics() for operator in self.chain]
+
+    def subtask_statistics(self) -> SubtaskStatistics:
+        """What came through the gate and left through the routers."""
+        writers = [router.channels for router in self._routers.values()]
+        return SubtaskStatistics(
+            self.plan.id,
+            self.subtask,
+            self.head.records_in,
+            sum(writer.records_out for writer in writers),
+            self.gate.bytes_in,
+            sum(writer.bytes_out for writer in writers),
+            self.gate.chunks_in,
+            sum(writer.chunks_out for writer in writers),
+            self._alignment_ms,
+            self._start_delay_ms,
+        )
 
     def describe_memory(self) -> str:
         """What is known to take memory here: the state of each operator, and input that waits."""

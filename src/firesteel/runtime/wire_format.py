@@ -37,7 +37,7 @@ from firesteel.runtime.elements import (
 HEADER = struct.Struct("<BHHHQ")
 HEADER_SIZE = HEADER.size
 _LONG = struct.Struct("<q")
-_TWO_LONGS = struct.Struct("<qq")
+_MARKER = struct.Struct("<qI")
 
 DATA, ROWS, WATERMARK, STATUS, BARRIER, LATENCY, END = range(7)
 
@@ -100,8 +100,8 @@ def _encode_body(element: Element) -> tuple[int, bytes]:
             return STATUS, b"\x01" if active else b"\x00"
         case Barrier(order):
             return BARRIER, pickle.dumps(order, protocol=5)
-        case LatencyMarker(marked_at_ms, source_id):
-            return LATENCY, _TWO_LONGS.pack(marked_at_ms, source_id)
+        case LatencyMarker(marked_at_ms, source_id, source_subtask):
+            return LATENCY, _MARKER.pack(marked_at_ms, source_subtask) + source_id.encode()
         case _:
             return END, b""
 
@@ -147,6 +147,11 @@ def _pack_rows(rows: list[Any]) -> tuple[Any, Any, list[Any]] | None:
     return names, plain, [row._values for row in rows]
 
 
+def _unpack_marker(body: memoryview) -> LatencyMarker:
+    marked_at_ms, source_subtask = _MARKER.unpack_from(body)
+    return LatencyMarker(marked_at_ms, bytes(body[_MARKER.size :]).decode(), source_subtask)
+
+
 def _unpack_rows(body: memoryview) -> Chunk:
     (names, kinds, tuples), timestamps = pickle.loads(body)
     if kinds is None:
@@ -160,6 +165,6 @@ _DECODERS: dict[int, Callable[[memoryview], Element]] = {
     WATERMARK: lambda body: Watermark(*_LONG.unpack(body)),
     STATUS: lambda body: StreamStatus(body[0] == 1),
     BARRIER: lambda body: Barrier(pickle.loads(body)),
-    LATENCY: lambda body: LatencyMarker(*_TWO_LONGS.unpack(body)),
+    LATENCY: _unpack_marker,
     END: lambda body: END_OF_INPUT,
 }

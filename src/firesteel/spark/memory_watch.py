@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from firesteel.common._process_figures import resident_bytes
 from firesteel.common.configuration import Configuration
 from firesteel.common.options import TASK_MEMORY_LIMIT
 
@@ -76,16 +75,6 @@ def machine_memory() -> int | None:
         with contextlib.suppress(ValueError, OSError):  # not there, or "max"
             limits.append(int(Path(path).read_text(encoding="ascii")))
     return min(limits, default=None)
-
-
-def resident_bytes() -> int:
-    """What this process has in memory now; where the system does not tell, the most that it ever had."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
 
 
 def be_killed_first() -> None:

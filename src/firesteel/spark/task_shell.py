@@ -58,6 +58,7 @@ from firesteel.runtime.vertex import in_megabytes
 from firesteel.spark.endpoint_secret import TaskEndpoint, resolved
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
+from firesteel.spark.process_statistics import ProcessMeter
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
@@ -142,10 +143,11 @@ class TaskShell:
         self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
         self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
-        self._reports = TaskReports(self._master.send, setup.report_seconds)
         self._pace = FlushPace()
         self._settings = TaskSettings.of(setup.plan)
         self._memory = MemoryWatch(memory_limit(self._settings.configuration))
+        process = ProcessMeter(self._memory.limit)
+        self._reports = TaskReports(self._master.send, setup.report_seconds, process.read, self.now)
         self._storages: dict[str, Storage] = {}
         self.local_copies: LocalCopies | None = None
         self._snapshots = SnapshotThread(self, self._settings.snapshot_form, self._master.send)
@@ -288,8 +290,10 @@ class TaskShell:
             self._output.flush()
             self.pace.rest()
             wait = self._seconds_to_wait(task)
-            pause = self._pace.pause(time.monotonic())
+            rests_since = time.monotonic()
+            pause = self._pace.pause(rests_since)
             mailbox.wait(wait if flush else min(wait, max(0.0, pause)))
+            self._reports.rested(rests_since)
 
     def _do(self, task: StageTask, call: Callable[..., Any], *arguments: Any) -> Iterator[pa.RecordBatch]:
         """Make a call of the task; while it pauses, send what it has made. A slow receiver stops it here."""
@@ -303,7 +307,9 @@ class TaskShell:
                 yield from self._hand_over(task, rows)
             self._report(task)
             if waits:
+                rests_since = time.monotonic()
                 self._mailbox.nap(_NAP_SECONDS)
+                self._reports.rested(rests_since)
             else:
                 task.go_on()
 
@@ -391,7 +397,7 @@ class TaskShell:
         for collector in self._collectors:
             collector.close()
         self._output.finish()
-        self._master.send(task.report())
+        self._reports.report(task.report())
         self._master.send(TaskFinished())
         self._master.close()
 

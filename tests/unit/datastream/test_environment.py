@@ -445,7 +445,6 @@ def test_collect_refuses_bad_limits(env, limit):
     [
         ("execution.state-recovery.claim-mode", "CLAIM"),
         ("python.profile.enabled", "true"),
-        ("metrics.latency.interval", "1 s"),
     ],
 )
 def test_options_for_missing_features_are_refused_not_ignored(env, key, value):

@@ -21,7 +21,7 @@ from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import OperatorStatistics
 from firesteel.plan.operator_specs import TimestampsSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, LatencyMarker, StreamStatus, Watermark
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, Watermark
 from firesteel.runtime.wire_format import encode
 from firesteel.testing.scripted_source import (
     Emit,
@@ -186,11 +186,6 @@ def test_a_payload_for_another_task_is_noticed() -> None:
         task.task.receive(row(Chunk([1]), 0, sender=5))
     with pytest.raises(DataLossError, match="wrong task"):
         task.task.receive(row(Chunk([1]), 0, target=1))
-
-
-def test_elements_of_later_versions_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="LatencyMarker"):
-        receiving().task.receive(row(LatencyMarker(1, 2), 0))
 
 
 # Signals -----------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_chunk_round_trip(values: list[Any], timed: bool) -> None:
         StreamStatus(True),
         StreamStatus(False),
         Barrier(CheckpointOrder(7, 1_700_000_000_000, CheckpointKind.STOP, "file:/x", "chk-7", True)),
-        LatencyMarker(123, -1),
+        LatencyMarker(-123, "0a1b", 4_000_000_000),
         END_OF_INPUT,
     ],
 )

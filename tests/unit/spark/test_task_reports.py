@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from firesteel.plan.messages import TaskReport
+from firesteel.spark.memory_watch import MemoryLimit
+from firesteel.spark.process_statistics import ProcessMeter
 from firesteel.spark.task_reports import TaskReports
 
 SOON = 0.001
@@ -80,3 +84,47 @@ def test_nothing_is_repeated_after_a_task_has_waited(reports: TaskReports, sent:
         sent.get_nowait()
     reports.report(numbered(2))
     assert (sent.get(timeout=PATIENCE).accumulators, sent.empty()) == ({"n": 2}, True)
+
+
+def test_a_task_is_busy_rests_or_waits(sent: Sent) -> None:
+    began = time.monotonic()
+    reports = TaskReports(sent.put, NEVER, clock=lambda: 7.0)
+    reports.rested(since=time.monotonic() - 5)
+    reports.begin_to_wait(lambda: numbered(1))
+    first = sent.get(timeout=PATIENCE)
+    while time.monotonic() == began:
+        pass
+    reports.end_to_wait()
+    reports.report(numbered(2))
+    second = sent.get(timeout=PATIENCE)
+    reports.close()
+    assert first.times is not None
+    assert second.times is not None
+    assert (first.times.back_pressured_ms, second.at) == (0.0, 7.0)
+    assert second.times.idle_ms == first.times.idle_ms >= 5000
+    assert second.times.back_pressured_ms > 0
+    assert second.times.busy_ms == 0, "it has rested for longer than it has lived"
+
+
+def test_busy_is_what_is_left(sent: Sent) -> None:
+    began = time.monotonic()
+    reports = TaskReports(sent.put, NEVER)
+    reports.report(numbered(1))
+    times = sent.get(timeout=PATIENCE).times
+    reports.close()
+    assert times is not None
+    assert (times.idle_ms, times.back_pressured_ms) == (0.0, 0.0)
+    assert 0 <= times.busy_ms <= (time.monotonic() - began) * 1000
+
+
+def test_the_process_of_a_task_is_measured_with_its_reports(sent: Sent) -> None:
+    meter = ProcessMeter(MemoryLimit(10**9, "test"))
+    reports = TaskReports(sent.put, NEVER, meter.read)
+    reports.report(numbered(1))
+    process = sent.get(timeout=PATIENCE).process
+    reports.close()
+    assert process is not None
+    assert process.pid == os.getpid()
+    assert (process.resident_bytes > 10**6, process.threads >= 1, process.memory_limit) == (True, True, 10**9)
+    assert 0 <= process.cpu_load <= 1
+    assert process.cpu_seconds > 0

@@ -32,7 +32,8 @@ class SubtaskAcknowledgement:
     """One subtask has saved its state; ``acknowledged`` is when the master heard of it, in milliseconds since 1970.
 
     ``alignment_ms`` is the wait for barriers, ``pause_ms`` how long processing stood still for the snapshot, and
-    ``duration_ms`` how long all of it took the subtask.
+    ``duration_ms`` how long all of it took the subtask. ``state_bytes`` are all bytes of its state, those that earlier
+    checkpoints wrote included.
     """
 
     vertex: int
@@ -42,6 +43,7 @@ class SubtaskAcknowledgement:
     alignment_ms: float
     pause_ms: float
     duration_ms: float
+    state_bytes: int = 0
 
     @classmethod
     def of(cls, message: SnapshotAcknowledged, now: float) -> SubtaskAcknowledgement:
@@ -54,6 +56,7 @@ class SubtaskAcknowledgement:
             message.alignment_ms,
             message.pause_ms,
             message.duration_ms,
+            sum(segment.length for handle in message.operators for segment in handle.segments),
         )
 
 
@@ -85,6 +88,11 @@ class CheckpointSummary:
     def bytes_written(self) -> int:
         """By all subtasks together."""
         return sum(each.bytes_written for each in self.acknowledgements)
+
+    @property
+    def state_bytes(self) -> int:
+        """All state of all subtasks."""
+        return sum(each.state_bytes for each in self.acknowledgements)
 
     @property
     def alignment_ms(self) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from firesteel.common._metric_values import (
     DistributionSummary,
     GaugeSummary,
+    HistogramSummary,
     JobMetrics,
     MeterSummary,
     MetricTotal,
@@ -225,6 +226,11 @@ def metric_text(value: Any, exact: bool = False) -> str:
         case DistributionSummary(count, _, minimum, maximum):
             span = f"{_number(minimum)}..{_number(maximum)}"
             return f"{_number(count, exact)} values, {span}, mean {_number(value.mean)}"
+        case HistogramSummary():
+            middle = f"median {_number(value.p50)}, p99 {_number(value.p99)}"
+            return (
+                f"{_number(value.count, exact)} values, {_number(value.min)}..{_number(value.max)}, {middle}"
+            )
         case GaugeSummary(minimum, mean, maximum):
             if minimum == maximum:
                 return _number(minimum, exact)

@@ -30,7 +30,7 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.operator_specs import RuntimeMode, TwoInputTransformSpec
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.elements import Barrier, Chunk, EndOfInput, StreamStatus, Watermark
+from firesteel.runtime.elements import Barrier, Chunk, EndOfInput, LatencyMarker, StreamStatus, Watermark
 from firesteel.runtime.inputs.barrier_alignment import BarrierAlignment
 from firesteel.runtime.inputs.channels import InputChannel, OpenChannels, ReceiveSome, Turns
 from firesteel.runtime.inputs.payload_queue import PayloadSpace
@@ -101,6 +101,8 @@ class InputGate:
         self._feed = self._feed_slice if self._selected is None else self._feed_record
         self._sorted = self._create_sorted(plan, vertex, files)
         self._ends_keys = False  # whether keys end behind the sorted records that are being read
+        #: Chunks that were read so far, and their bytes.
+        self.chunks_in = self.bytes_in = 0
 
     def _create_channels(self, plan: JobPlan, vertex: VertexPlan, subtask: int) -> list[InputChannel]:
         channels: list[InputChannel] = []
@@ -225,6 +227,8 @@ class InputGate:
         channel.expected = sequence + 1
         match decode(header.kind, payload):
             case Chunk(values, timestamps):
+                self.bytes_in += len(payload)
+                self.chunks_in += 1
                 self._feed(channel, values, timestamps, 0)
             case Watermark(timestamp):
                 self._watermark(channel, timestamp)
@@ -234,8 +238,8 @@ class InputGate:
                 self._barrier(channel, order)
             case EndOfInput():
                 self._end(channel)
-            case other:
-                raise NotImplementedError(f"{type(other).__name__} elements are not part of this version")
+            case LatencyMarker() as marker:
+                self._head.latency_marker(marker)
 
     def _lost(self, channel: InputChannel, sequence: int) -> DataLossError:
         return DataLossError(

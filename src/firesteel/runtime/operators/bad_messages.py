@@ -33,6 +33,9 @@ class BadMessages:
         self._output = output
         self._subtask = context.runtime.get_task_name_with_subtasks()
         self._runtime = context.runtime
+        context.system_metrics.gauge(
+            "numRecordsInErrors", lambda: self._bad.get_local_value() + self._ignored.get_local_value()
+        )
         if self._on_error is not None:
             context.runtime.add_accumulator(count_name(self._operator), self._bad)
             context.runtime.get_metrics_group().gauge("badRecords", self._bad.get_local_value)

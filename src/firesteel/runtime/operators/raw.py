@@ -36,6 +36,7 @@ from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.plan.value_key import shown
 from firesteel.runtime import operator as protocol
 from firesteel.runtime.blame import RAISED_BY_USERS
+from firesteel.runtime.elements import LatencyMarker
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.emission import EMIT_AT
@@ -285,6 +286,13 @@ class RawOperator(FunctionOperator):
         except BaseException as error:
             self._failure = error
             raise
+
+    @override
+    def on_latency_marker(self, marker: LatencyMarker) -> None:
+        """Tell the user's operator."""
+        self._no_record_at_hand()
+        self._user.process_latency_marker(marker.marked_at_ms, marker.source_id, marker.source_subtask)
+        self._flush()
 
     # Records ------------------------------------------------------------------------------------------
 

@@ -203,6 +203,8 @@ class WriterSinkOperator(Operator):
         self._committer = self._sink.create_committer(sink_context)
         check_methods(self._committer, "create_committer()")
         self._queue = CommitQueue(self._committer, self._committables.get())
+        if self._committer is not None:
+            self._queue.register_metrics(context.system_metrics)
         self._queue.commit(context.restored_checkpoint_id or 0, self._now())
         restored = list(self._writers.get())
         self._writer = (

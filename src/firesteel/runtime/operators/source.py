@@ -9,8 +9,10 @@ from typing import Any
 from firesteel.common._override import override
 from firesteel.common._values import private_batch
 from firesteel.common.errors import ProgramError
+from firesteel.common.time import MAX_WATERMARK, MIN_TIMESTAMP, to_millis
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.source import Polled, Source, SourceFunction, SourceReader, SourceReaderContext
+from firesteel.metrics import MetricGroup
 from firesteel.plan.messages import SourceMessage
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.event_time import EventTime
@@ -47,6 +49,7 @@ class SourceOperator(Operator):
         self._retry_at = 0.0
         self._woken = False
         self._suspended = False
+        self._closed = False
         self._reader_abandoned = False
         self._source = self._create_source()
         self._reader: SourceReader | None = None
@@ -79,8 +82,24 @@ class SourceOperator(Operator):
         self._reader = self._source.create_reader(reader_context, context)
         self._protects = context.protects and not self._reader.gives_away
         self._source.open_reader(context)
-        if type(self._reader).pending_records is not SourceReader.pending_records:
-            runtime.get_metrics_group().gauge("pendingRecords", self._reader.pending_records)
+        self._emitted_at = self._now()
+        self._register_metrics(context.system_metrics, self._reader)
+
+    def _register_metrics(self, group: MetricGroup, reader: SourceReader) -> None:
+        group.gauge("sourceIdleTime", lambda: to_millis(self._now() - self._emitted_at))
+        group.gauge("watermarkLag", self._watermark_lag)
+        group.gauge("currentEmitEventTimeLag", self._event_time_lag)
+        if type(reader).pending_records is not SourceReader.pending_records:
+            group.gauge("pendingRecords", lambda: None if self._closed else reader.pending_records())
+
+    def _watermark_lag(self) -> int | None:
+        watermark = self.current_watermark
+        known = MIN_TIMESTAMP < watermark < MAX_WATERMARK
+        return to_millis(self._now()) - watermark if known else None
+
+    def _event_time_lag(self) -> int | None:
+        stamp = self.time.last_stamp
+        return None if stamp is None else to_millis(self._emitted_at) - stamp
 
     def _wake_with(self, wake: Callable[[], None]) -> Callable[[], None]:
         def wake_source() -> None:
@@ -111,7 +130,10 @@ class SourceOperator(Operator):
         polled = Polled([], ended=True) if self._reader_abandoned else self._reader.poll(limit)
         self._retry_at = polled.retry_at
         self._send(polled)
-        self.time.check_idle(self._now())
+        now = self._now()
+        if polled.values:
+            self._emitted_at = now
+        self.time.check_idle(now)
         if polled.ended:
             self._end()
         self._report()
@@ -158,6 +180,7 @@ class SourceOperator(Operator):
     @override
     def close(self) -> None:
         """Close the reader and, when the source is one, the user's function."""
+        self._closed = True
         try:
             if self._reader is not None:
                 self._reader.close()

@@ -52,6 +52,7 @@ class Tolerance:
         self._subtask = context.runtime.get_task_name_with_subtasks()
         context.runtime.add_accumulator(count_name(self._operator), self._count)
         context.runtime.get_metrics_group().gauge("badRecords", self._count.get_local_value)
+        context.system_metrics.gauge("numRecordsInErrors", self._count.get_local_value)
 
     def around(self, call: Call) -> Call:
         """A function of record and context that gives what ``call`` gives, as far as it comes."""

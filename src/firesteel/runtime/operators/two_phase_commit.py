@@ -44,6 +44,7 @@ class TwoPhaseCommitOperator(FunctionOperator):
         self._current: Transaction | None = None
         self._pending: list[Transaction] = []
         self._ended = False
+        self._committed = 0
 
     @override
     def open(self, context: OperatorContext) -> None:
@@ -52,6 +53,8 @@ class TwoPhaseCommitOperator(FunctionOperator):
         self._pace = context.pace
         self._context = RecordContext(self, context.services)
         self._checkpointing = context.checkpointing
+        context.system_metrics.gauge("pendingCommittables", lambda: len(self._pending))
+        context.system_metrics.gauge("successfulCommittables", lambda: self._committed)
         self._state: ListState[Any] = context.operator_state.get_list_state(internal_list(TRANSACTIONS))
         self._recover(list(self._state.get()))
         self._begin()
@@ -60,6 +63,7 @@ class TwoPhaseCommitOperator(FunctionOperator):
         pending = [transaction for transaction in transactions if transaction.checkpoint_id is not None]
         for transaction in sorted(pending, key=lambda transaction: transaction.checkpoint_id or 0):
             self._sink.recover_and_commit(transaction.handle)
+            self._committed += 1
         for transaction in transactions:
             if transaction.checkpoint_id is None:
                 self._sink.recover_and_abort(transaction.handle)
@@ -82,11 +86,16 @@ class TwoPhaseCommitOperator(FunctionOperator):
         self._ended = True
         if not self._checkpointing and self._current is not None:
             while self._pending:  # of a savepoint that has failed, or is not complete yet
-                self._sink.commit(self._pending[0].handle)
-                del self._pending[0]
+                self._commit_oldest()
             self._sink.pre_commit(self._current.handle)
             transaction, self._current = self._current, None
             self._sink.commit(transaction.handle)
+            self._committed += 1
+
+    def _commit_oldest(self) -> None:
+        self._sink.commit(self._pending[0].handle)
+        del self._pending[0]
+        self._committed += 1
 
     @override
     def snapshot(self, order: CheckpointOrder) -> None:
@@ -104,8 +113,7 @@ class TwoPhaseCommitOperator(FunctionOperator):
     def notify_complete(self, checkpoint_id: int) -> None:
         """Step 3: commit what is pending; a transaction that cannot be committed stays pending."""
         while self._pending and (self._pending[0].checkpoint_id or 0) <= checkpoint_id:
-            self._sink.commit(self._pending[0].handle)
-            del self._pending[0]
+            self._commit_oldest()
         super().notify_complete(checkpoint_id)
 
     @override

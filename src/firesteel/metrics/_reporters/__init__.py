@@ -1,0 +1,1 @@
+"""Reporters to other systems, one file each; they run in the driver."""
