@@ -13,7 +13,13 @@ from firesteel.common.time import to_millis
 from firesteel.plan.messages import SnapshotAcknowledged
 from firesteel.plan.state_handles import CheckpointKind
 
-__all__ = ["CheckpointStatistics", "CheckpointStatus", "CheckpointSummary", "SubtaskAcknowledgement"]
+__all__ = [
+    "CheckpointStatistics",
+    "CheckpointStatus",
+    "CheckpointSummary",
+    "Restoration",
+    "SubtaskAcknowledgement",
+]
 
 
 class CheckpointStatus(enum.Enum):
@@ -32,7 +38,8 @@ class SubtaskAcknowledgement:
     """One subtask has saved its state; ``acknowledged`` is when the master heard of it, in milliseconds since 1970.
 
     ``alignment_ms`` is the wait for barriers, ``pause_ms`` how long processing stood still for the snapshot, and
-    ``duration_ms`` how long all of it took the subtask.
+    ``duration_ms`` how long all of it took the subtask. ``state_bytes`` are all bytes of its state, those that earlier
+    checkpoints wrote included.
     """
 
     vertex: int
@@ -42,6 +49,7 @@ class SubtaskAcknowledgement:
     alignment_ms: float
     pause_ms: float
     duration_ms: float
+    state_bytes: int = 0
 
     @classmethod
     def of(cls, message: SnapshotAcknowledged, now: float) -> SubtaskAcknowledgement:
@@ -54,6 +62,7 @@ class SubtaskAcknowledgement:
             message.alignment_ms,
             message.pause_ms,
             message.duration_ms,
+            sum(segment.length for handle in message.operators for segment in handle.segments),
         )
 
 
@@ -87,6 +96,11 @@ class CheckpointSummary:
         return sum(each.bytes_written for each in self.acknowledgements)
 
     @property
+    def state_bytes(self) -> int:
+        """All state of all subtasks."""
+        return sum(each.state_bytes for each in self.acknowledgements)
+
+    @property
     def alignment_ms(self) -> float:
         """Of the slowest subtask."""
         return max((each.alignment_ms for each in self.acknowledgements), default=0.0)
@@ -95,6 +109,16 @@ class CheckpointSummary:
     def pause_ms(self) -> float:
         """Of the slowest subtask."""
         return max((each.pause_ms for each in self.acknowledgements), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What the newest attempt has started from; ``time`` is in milliseconds since 1970."""
+
+    checkpoint_id: int
+    time: int
+    path: str = ""
+    is_savepoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +137,10 @@ class CheckpointStatistics:
     history: tuple[CheckpointSummary, ...] = ()
     newest: CheckpointSummary | None = None
     newest_failed: CheckpointSummary | None = None
+    newest_savepoint: CheckpointSummary | None = None
+    #: How many attempts have started from a checkpoint or savepoint, and the newest of them.
+    restorations: int = 0
+    restoration: Restoration | None = None
     remembered: int = 10
 
     @property
@@ -138,6 +166,15 @@ class CheckpointStatistics:
     def _with(self, status: CheckpointStatus) -> tuple[CheckpointSummary, ...]:
         return tuple(each for each in self.history if each.status is status)
 
+    def with_restored(self, restoration: Restoration) -> CheckpointStatistics:
+        """One more attempt has started from something."""
+        return replace(
+            self,
+            restored=restoration.checkpoint_id,
+            restorations=self.restorations + 1,
+            restoration=restoration,
+        )
+
     def with_begun(self, checkpoint: CheckpointSummary) -> CheckpointStatistics:
         """One more is in progress."""
         history = (*self.history, checkpoint)
@@ -156,7 +193,9 @@ class CheckpointStatistics:
         changed = self.with_changed(checkpoint)
         match checkpoint.status:
             case CheckpointStatus.COMPLETED:
-                return replace(changed, completed=self.completed + 1, newest=checkpoint)
+                changed = replace(changed, completed=self.completed + 1, newest=checkpoint)
+                is_savepoint = checkpoint.kind.is_savepoint
+                return replace(changed, newest_savepoint=checkpoint) if is_savepoint else changed
             case CheckpointStatus.FAILED:
                 return replace(changed, failed=self.failed + 1, newest_failed=checkpoint)
             case CheckpointStatus.SUPERSEDED:
