@@ -23,7 +23,7 @@ from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.checkpoint.state_pickle import collect_program_classes
 from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError
+from firesteel.common.errors import InvalidOptionError, SetupError
 from firesteel.common.job_id import JobID
 from firesteel.common.options import EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
@@ -310,7 +310,7 @@ def _rest(configuration: Configuration, executor: Executor) -> list[JobObserver]
         return []
     try:
         return [_rest_service(settings)]
-    except OSError as error:  # a job does not depend on who can watch it
+    except (OSError, SetupError) as error:  # a job does not depend on who can watch it
         _LOG.warning("there is no REST interface: %s", error)
         return []
 

@@ -17,6 +17,7 @@ from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.remote.history import ended_jobs
 from firesteel.jobmaster.remote.running_job import running_jobs
 from firesteel.metrics import MetricKind
+from firesteel_support.rest_client import RestClient
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +60,8 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FIRESTEEL_REGISTER", "1")
-    env = environment(2, **{"firesteel.metrics.interval": "50 ms", "firesteel.shuffle.buffer": "64 kb"})
+    options = {"firesteel.metrics.interval": "50 ms", "firesteel.shuffle.buffer": "64 kb", "rest.port": "0"}
+    env = environment(2, **options)
     gate = tmp_path / "gate"
     large = env.from_sequence(1, RECORDS).map(Large()).name("large")
     large.rebalance().map(Gated(gate)).name("gated").add_sink(DiscardingSink())
@@ -73,9 +75,17 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
 
     until(is_held_up, "both tasks do nothing but wait")
     listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
+    (rest_url,) = [job.entry.rest for job, _ in running_jobs() if job.entry.job_id == job_id]
+    rest = RestClient(rest_url)
+    vertex = rest.get(f"/jobs/{job_id}")["vertices"][0]["id"]
+    pressed = rest.get(f"/jobs/{job_id}/vertices/{vertex}/backpressure")
+    hosts = rest.get("/taskmanagers")["taskmanagers"]
     gate.touch()
     client.wait()
 
+    assert [each["backpressureLevel"] for each in pressed["subtasks"]] == ["high", "high"]
+    assert sum(each["assignedTasks"] for each in hosts) == 4, "processes of Spark, by host"
+    assert rest.get(f"/jobs/{job_id}/status") == {"status": "FINISHED"}
     assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]
     assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]

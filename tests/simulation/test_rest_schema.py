@@ -92,4 +92,6 @@ def test_answers_conform_to_the_description_whatever_is_asked(job: MasterJobClie
 
         ask()
     assert count > 70
-    assert rest.get(f"/jobs/{job.get_job_id()}/status") == {"status": "RUNNING"}, "nothing of this harms the job"
+    assert rest.get(f"/jobs/{job.get_job_id()}/status") == {"status": "RUNNING"}, (
+        "nothing of this harms the job"
+    )

@@ -621,7 +621,7 @@ SSL_INTERNAL = _required(
     "security.ssl.enabled",
 )
 SSL_REST = _required(
-    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: there is no REST interface."
+    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: the REST interface has no TLS yet."
 )
 TRUST_DIRECTORY = _required(
     "firesteel.checkpoint.trust-directory",

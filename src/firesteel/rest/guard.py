@@ -1,4 +1,4 @@
-"""Which requests are refused because a page of another site may have sent them: no tokens protect loopback yet.
+"""Which requests are refused because a page of another site may have sent them.
 
 A browser sends ``Origin`` with what a foreign page wants to change, and the name that a page was loaded from in ``Host``. A
 foreign name that is made to mean this machine (DNS rebinding) is therefore seen in ``Host``; addresses in figures cannot be

@@ -101,4 +101,4 @@ def _input(plan: JobPlan, edge: EdgePlan, number: int) -> InputOutline:
 
 
 def _id_of(vertex: VertexPlan) -> str:
-    return vertex.operators[0].id
+    return vertex.operators[0].id if vertex.operators else f"{vertex.id:032x}"

@@ -410,10 +410,10 @@ _VERTICES: dict[str, Schema] = {
                         "ratio": NUMBER,
                         "idleRatio": NUMBER_OR_NAN,
                         "busyRatio": NUMBER_OR_NAN,
-                                }
+                    }
                 )
             ),
-        }
+        },
     ),
     "VertexAccumulators": record({"id": HEX, "user-accumulators": array(reference("UserAccumulator"))}),
     "SubtasksAccumulators": record(
@@ -549,9 +549,7 @@ _CHECKPOINTS: dict[str, Schema] = {
     "SavepointStatus": record(
         {
             "status": reference("QueueStatus"),
-            "operation": nullable(
-                record({}, {"location": TEXT, "failure-cause": reference("FailureCause")})
-            ),
+            "operation": nullable(record({}, {"location": TEXT, "failure-cause": reference("FailureCause")})),
         }
     ),
     "CheckpointTriggerStatus": record(

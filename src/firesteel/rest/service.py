@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import select
+import selectors
 import socket
 import threading
 from typing import Any
 
+from firesteel.common.errors import SetupError
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.common.options import REST_BIND_PORT
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.terminal.progress import ObservedJob
-from firesteel.rest.endpoints import Context
+from firesteel.rest.operations import Operations
 from firesteel.rest.served_jobs import ServedJobs
 from firesteel.rest.settings import RestSettings
 
@@ -39,7 +41,7 @@ class RestService:
         self._settings = settings
         #: What it shows.
         self.jobs = ServedJobs()
-        self._context = Context(self.jobs)
+        self._operations = Operations()
         self._lock = threading.Lock()
         self._server: Any = None  # uvicorn's, once there is one
         self._closed = False
@@ -47,6 +49,7 @@ class RestService:
         self._wake, self._wakes = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="firesteel-rest", daemon=True)
         self._thread.start()
+        _LOG.info("the REST interface is at %s", self.url)
 
     @property
     def port(self) -> int:
@@ -87,16 +90,19 @@ class RestService:
 
     def _await_connection(self) -> bool:
         """Whether somebody has connected before the end."""
-        readable, _, _ = select.select([self._socket, self._wakes], [], [])
-        return self._wakes not in readable
+        with selectors.DefaultSelector() as selector:
+            for sock in (self._socket, self._wakes):
+                selector.register(sock, selectors.EVENT_READ)
+            return all(key.fileobj is not self._wakes for key, _ in selector.select())
 
     def _serve(self) -> None:
         import uvicorn
 
         from firesteel.rest.app import make_app
+        from firesteel.rest.endpoints import Context
 
         config = uvicorn.Config(
-            make_app(self._context, self._settings.names),
+            make_app(Context(self.jobs, self._operations), self._settings.names),
             access_log=False,
             http="h11",
             lifespan="off",
@@ -116,7 +122,7 @@ class RestService:
 
     def close(self) -> None:
         """Let those who have started something hear how it ended, for a moment; then answer no more."""
-        self._context.operations.await_told(_LINGER_SECONDS)
+        self._operations.await_told(_LINGER_SECONDS)
         with self._lock:
             self._closed = True
             if self._server is not None:
@@ -145,4 +151,6 @@ def _bind(settings: RestSettings) -> socket.socket:
             return sock
     first, last = settings.ports[0], settings.ports[-1]
     shown = str(first) if first == last else f"{first} to {last}"
-    raise OSError(errno.EADDRINUSE, f"all of the ports {shown} of {settings.bind_address} are taken")
+    raise SetupError(
+        f"the ports {shown} of {settings.bind_address} are taken; choose others with '{REST_BIND_PORT.key}'"
+    )

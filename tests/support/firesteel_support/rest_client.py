@@ -56,7 +56,9 @@ class RestClient:
 
     def outcome(self, path: str, trigger: Mapping[str, str]) -> Any:
         """What has become of an operation with a trigger id."""
-        done = self.wait_for(f"{path}/{trigger['request-id']}", lambda each: each["status"]["id"] == "COMPLETED")
+        done = self.wait_for(
+            f"{path}/{trigger['request-id']}", lambda each: each["status"]["id"] == "COMPLETED"
+        )
         return done["operation"]
 
 

@@ -83,7 +83,9 @@ def reports() -> dict[TaskId, TaskReport]:
     }
 
 
-def checkpoint(number: int, state: CheckpointStatus, kind: CheckpointKind = CheckpointKind.CHECKPOINT) -> CheckpointSummary:
+def checkpoint(
+    number: int, state: CheckpointStatus, kind: CheckpointKind = CheckpointKind.CHECKPOINT
+) -> CheckpointSummary:
     subtasks = [(v.number, index) for v in outline().vertices for index in range(v.parallelism)]
     if state is not CheckpointStatus.COMPLETED:
         subtasks = subtasks[:1]
@@ -126,7 +128,9 @@ def checkpoint_statistics() -> CheckpointStatistics:
 
 def failures() -> FailureHistory:
     history = FailureHistory(16)
-    error = UserCodeError("ValueError: boom", operator="Map", subtask=1, parallelism=2, traceback_text="File job.py")
+    error = UserCodeError(
+        "ValueError: boom", operator="Map", subtask=1, parallelism=2, traceback_text="File job.py"
+    )
     history.add(1, 3.0, error, FailureLocation("Map", 1, "worker-1", 41), is_user_code=True)
     return history
 

@@ -26,7 +26,13 @@ def lines() -> list[Line]:
     for line in SHAPES.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             shape, place, types = line.split(" ")
-            found.append((shape, tuple(part for part in place.split("/") if part not in ("", ".")), set(types.split("|"))))
+            found.append(
+                (
+                    shape,
+                    tuple(part for part in place.split("/") if part not in ("", ".")),
+                    set(types.split("|")),
+                )
+            )
     return found
 
 

@@ -20,6 +20,7 @@ from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.operations import Operations
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.paths.missing import MISSING
+from firesteel.rest.peers import foreign_user, owner_of
 from firesteel.rest.settings import read_rest_settings
 
 NAMES = frozenset({"localhost"})
@@ -95,6 +96,24 @@ def test_a_link_from_another_site_may_open_a_page_but_its_scripts_may_not_ask() 
     headers = {"host": "localhost:8081", "sec-fetch-site": "cross-site"}
     assert refusal(headers, NAMES) is not None
     assert refusal({**headers, "sec-fetch-mode": "navigate"}, NAMES) is None
+
+
+_SOCKETS = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 100 1
+   1: 0100007F:1F91 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 101 1
+   2: 0100007F:C001 0100007F:1F91 01 00000000:00000000 00:00000000 00000000  1001        0 102 1
+   3: 0100007F:C002 0100007F:1F91 05 00000000:00000000 00:00000000 00000000     0        0 0 1
+"""
+
+
+def test_the_owner_of_a_connection_is_who_holds_the_socket_of_the_client() -> None:
+    assert owner_of(0xC001, 0x1F91, [_SOCKETS]) == 1001
+    assert owner_of(0xC002, 0x1F91, [_SOCKETS]) is None, "closed already: the kernel calls it root's"
+    assert owner_of(0xC003, 0x1F91, [_SOCKETS]) is None
+
+
+def test_connections_of_other_machines_have_no_owner_here() -> None:
+    assert foreign_user(("10.0.0.7", 4000), ("10.0.0.1", 8081)) is None
 
 
 # Operations.
@@ -202,6 +221,8 @@ def test_the_description_is_complete_and_its_references_resolve() -> None:
     assert len({operation["operationId"] for operation in operations}) == len(operations)
     assert all(path.startswith(PREFIX) for path in document["paths"])
     names = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
-    assert names == set(document["components"]["schemas"]), "every shape is used, and every one that is used is there"
+    assert names == set(document["components"]["schemas"]), (
+        "every shape is used, and every one that is used is there"
+    )
     for schema in document["components"]["schemas"].values():
         jsonschema_rs.validator_for({**schema, "components": document["components"]})

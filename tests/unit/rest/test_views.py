@@ -127,7 +127,9 @@ def test_records_in_and_out_are_those_that_pass_the_ends_of_the_chain() -> None:
 
 def test_back_pressure_is_high_above_half_of_the_time() -> None:
     vertex = sample.outline().vertices[1]
-    shown = vertices.back_pressure(vertex, sample.running(), ReportedMetrics(sample.outline(), sample.running()))
+    shown = vertices.back_pressure(
+        vertex, sample.running(), ReportedMetrics(sample.outline(), sample.running())
+    )
     assert [each["backpressureLevel"] for each in shown["subtasks"]] == ["low", "high"]
     assert shown["backpressureLevel"] == "high"
 

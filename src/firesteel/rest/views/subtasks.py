@@ -104,7 +104,7 @@ class Subtask:
 
 def subtasks_of(vertex: VertexOutline, snapshot: JobSnapshot) -> list[Subtask]:
     """The subtasks of the current attempt."""
-    statuses = {status.task: status for status in snapshot.tasks}
+    statuses = {status.task: status for status in snapshot.tasks if status.task is not None}
     return [_subtask(vertex, index, statuses, snapshot) for index in range(vertex.parallelism)]
 
 
