@@ -16,7 +16,7 @@ from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.plan.messages import TaskId, TaskReport
 from firesteel.rest.outline import JobOutline, VertexOutline
 
-__all__ = ["MetricSource", "ReportedMetrics", "operator_scope"]
+__all__ = ["KeptMetrics", "MetricSource", "ReportedMetrics", "operator_scope"]
 
 #: What cannot stand in the name of an operator, in a metric's.
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9:_-]")
@@ -37,8 +37,8 @@ class MetricSource(Protocol):
         """Those of one subtask."""
         ...
 
-    def operators(self, vertex_id: int) -> Mapping[str, Any]:
-        """Those that the driver has of a vertex's operators: of enumerators and the like."""
+    def operators(self, vertex_id: int) -> Mapping[str, Mapping[str, Any]]:
+        """Those of a vertex's operators, by the name of the operator; each with the number of its subtask in front."""
         ...
 
     def job_manager(self) -> Mapping[str, Any]:
@@ -104,12 +104,57 @@ class ReportedMetrics(MetricSource):
         return {} if report is None else dict(_reported(vertex, index, report))
 
     @override
-    def operators(self, vertex_id: int) -> Mapping[str, Any]:
-        return {}
+    def operators(self, vertex_id: int) -> Mapping[str, Mapping[str, Any]]:
+        names = [operator.name for operator in self._outline.vertices[vertex_id].operators]
+        return {name: _of_operator(name, self.vertex(vertex_id)) for name in names}
 
     @override
     def job_manager(self) -> Mapping[str, Any]:
         return {}
+
+
+class KeptMetrics(MetricSource):
+    """The last values of a job that is over, whatever they came from."""
+
+    def __init__(self, outline: JobOutline, source: MetricSource) -> None:
+        self._job = dict(source.job())
+        self._vertices = {each.number: dict(source.vertex(each.number)) for each in outline.vertices}
+        self._operators = {each.number: dict(source.operators(each.number)) for each in outline.vertices}
+
+    @override
+    def job(self) -> Mapping[str, Any]:
+        return self._job
+
+    @override
+    def vertex(self, vertex_id: int) -> Mapping[str, Any]:
+        return self._vertices[vertex_id]
+
+    @override
+    def subtask(self, vertex_id: int, index: int) -> Mapping[str, Any]:
+        return _behind(f"{index}.", self._vertices[vertex_id])
+
+    @override
+    def operators(self, vertex_id: int) -> Mapping[str, Mapping[str, Any]]:
+        return self._operators[vertex_id]
+
+    @override
+    def job_manager(self) -> Mapping[str, Any]:
+        return {}
+
+
+def _behind(prefix: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
+
+
+def _of_operator(operator: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of one operator, without its name."""
+    split = {name: name.split(".", 2) for name in metrics}
+    scope = operator_scope(operator)
+    return {
+        f"{parts[0]}.{parts[2]}": metrics[name]
+        for name, parts in split.items()
+        if len(parts) == 3 and parts[1] == scope
+    }
 
 
 def _reported(vertex: VertexOutline, index: int, report: TaskReport) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_snapshot import JobSnapshot
-from firesteel.rest.metric_source import MetricSource, ReportedMetrics
+from firesteel.rest.metric_source import KeptMetrics, MetricSource, ReportedMetrics
 from firesteel.rest.outline import JobOutline, outline_of
 
 __all__ = ["EndedJob", "JobControl", "JobDirectory", "LiveJob", "ServedJob", "ServedJobs"]
@@ -146,6 +146,7 @@ class EndedJob:
     outline: JobOutline
     last: JobSnapshot
     results: Mapping[str, Any]
+    kept: MetricSource
     reason: BaseException | None = None
 
     @property
@@ -159,7 +160,7 @@ class EndedJob:
 
     def metrics(self) -> MetricSource:
         """The last values."""
-        return ReportedMetrics(self.outline, self.last)
+        return self.kept
 
     def accumulators(self) -> Mapping[str, Any]:
         """The results."""
@@ -201,7 +202,8 @@ class ServedJobs(JobDirectory):
             results: Mapping[str, Any] = job.accumulators()
         except Exception:  # noqa: BLE001 - merging runs user code; what it raises is the error of the job already
             results = {}
-        ended = EndedJob(job.outline, job.snapshot(), results, job.error())
+        kept = KeptMetrics(job.outline, job.metrics())
+        ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error())
         with self._lock:
             if self._jobs.get(job_id) is not job:
                 return

@@ -120,9 +120,9 @@ class RestService:
             self._server = server
         server.run(sockets=[self._socket])
 
-    def close(self) -> None:
+    def close(self, linger_seconds: float = _LINGER_SECONDS) -> None:
         """Let those who have started something hear how it ended, for a moment; then answer no more."""
-        self._operations.await_told(_LINGER_SECONDS)
+        self._operations.await_told(linger_seconds)
         with self._lock:
             self._closed = True
             if self._server is not None:

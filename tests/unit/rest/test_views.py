@@ -13,7 +13,7 @@ from firesteel.common.errors import UserCodeError
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.task_states import ExecutionState
-from firesteel.rest.metric_source import ReportedMetrics
+from firesteel.rest.metric_source import KeptMetrics, ReportedMetrics
 from firesteel.rest.served_jobs import EndedJob
 from firesteel.rest.views import checkpoints, driver, exceptions, jobs, metrics, subtasks, vertices
 from firesteel_support.rest_client import check_shape
@@ -214,9 +214,15 @@ def test_a_failed_job_says_why() -> None:
 
 
 def test_what_is_kept_of_an_ended_job_answers_like_the_job() -> None:
-    ended = EndedJob(sample.outline(), sample.finished(), {"seen": 3})
+    outline = sample.outline()
+    live = ReportedMetrics(outline, sample.finished())
+    ended = EndedJob(outline, sample.finished(), {"seen": 3}, KeptMetrics(outline, live))
     assert ended.control is None
-    assert ended.metrics().job()["numRestarts"] == 1
+    assert ended.metrics().job() == live.job()
+    assert ended.metrics().vertex(1) == live.vertex(1)
+    assert ended.metrics().subtask(1, 0) == live.subtask(1, 0)
+    assert ended.metrics().operators(1)["Map"] == live.operators(1)["Map"]
+    assert live.operators(1)["Map"]["1.cache.hits"] == 5
     shown: Any = jobs.accumulators(ended.accumulators())
     check_shape(shown, "JobAccumulators")
     assert shown["user-task-accumulators"] == [{"name": "seen", "type": "int", "value": "3"}]
