@@ -34,7 +34,6 @@ back. A failure that comes again and again (`repeated_failures`) is told, and en
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -201,7 +200,7 @@ class JobLifecycle:
         self._task_changes: list[TaskChange] = []
         self._news: list[str] = []
         self._since: tuple[tuple[JobStatus, int], ...] = ()
-        self._earlier: deque[tuple[TaskStatus, ...]] = deque(maxlen=REMEMBERED_ATTEMPTS)
+        self._earlier: tuple[tuple[TaskStatus, ...], ...] = ()
         # What follows belongs to the current attempt.
         self._attempt = 0
         self._phase = _Phase.ENDED
@@ -250,7 +249,7 @@ class JobLifecycle:
     @property
     def earlier_tasks(self) -> tuple[tuple[TaskStatus, ...], ...]:
         """The tasks of attempts that have failed, with their last states, the oldest first; from any thread."""
-        return tuple(self._earlier)
+        return self._earlier
 
     @property
     def status_times(self) -> tuple[tuple[JobStatus, int], ...]:
@@ -678,7 +677,7 @@ class JobLifecycle:
         self._show_ends()
         self._out.append(AnnounceRestart(self._attempt, self._failure, delay))
         self._phase = _Phase.PAUSED
-        self._earlier.append(tuple(self.task_statuses()))
+        self._earlier = (*self._earlier, tuple(self.task_statuses()))[-REMEMBERED_ATTEMPTS:]
         self._tasks = {}
         self._earlier_failure = self._failure
         self._failure = self._engine_error = self._lost = self._restored = None

@@ -23,7 +23,6 @@ from firesteel.rest.errors import RestError
 from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.paths import ENDPOINTS
-from firesteel.rest.peers import foreign_user
 
 __all__ = ["make_app"]
 
@@ -138,7 +137,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 class _Guard:
-    """Refuses what pages of other sites and other users of this machine send."""
+    """Refuses what pages of other sites send."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self._app = app
@@ -148,8 +147,6 @@ class _Guard:
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             reason = self._refusal(headers)
-            if reason is None and scope.get("client") and scope.get("server"):
-                reason = foreign_user(tuple(scope["client"]), tuple(scope["server"]))
             if reason is not None:
                 await _errors(403, reason)(scope, receive, send)
                 return

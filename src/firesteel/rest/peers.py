@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
+from typing import Any
 
 __all__ = ["foreign_user"]
 
@@ -16,10 +17,8 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 #: Nobody holds a socket with this inode any more: the kernel sends what is left, and calls its owner root.
 _ORPHAN = "0"
 
-Address = tuple[str, int]
 
-
-def foreign_user(client: Address, server: Address) -> str | None:
+def foreign_user(client: tuple[Any, ...], server: tuple[Any, ...]) -> str | None:
     """Why the user at the other end of a connection is refused; None when it is the user of this process, or root.
 
     Connections from other machines are not looked at.

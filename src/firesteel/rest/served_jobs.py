@@ -195,7 +195,14 @@ class ServedJobs(JobDirectory):
         job_id, job = str(client.get_job_id()), LiveJob(client)
         with self._lock:
             self._jobs[job_id] = job
-        client.when_over(lambda: self._retire(job_id, job))
+        client.when_over(lambda: self._retire_aside(job_id, job))
+
+    def _retire_aside(self, job_id: str, job: LiveJob) -> None:
+        # Merging accumulators is user code, and the end of a job waits for nobody who only watches.
+        retiring = threading.Thread(
+            target=self._retire, args=(job_id, job), name="firesteel-rest-retiring", daemon=True
+        )
+        retiring.start()
 
     def _retire(self, job_id: str, job: LiveJob) -> None:
         try:

@@ -20,6 +20,7 @@ from firesteel.common.job_status import JobStatus
 from firesteel.common.options import REST_BIND_PORT
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.terminal.progress import ObservedJob
+from firesteel.rest.listener import Listener
 from firesteel.rest.operations import Operations
 from firesteel.rest.served_jobs import ServedJobs
 from firesteel.rest.settings import RestSettings
@@ -64,9 +65,13 @@ class RestService:
     # What `launch.JobObserver` wants.
 
     def job_submitted(self, client: MasterJobClient) -> None:
-        """Show a job from now on."""
-        client.rest_url = self.url
-        self.jobs.add(client)
+        """Show a job from now on; one that cannot be shown runs nevertheless."""
+        try:
+            self.jobs.add(client)
+        except Exception:  # noqa: BLE001 - who watches a job must not be able to end it
+            _LOG.warning("job %s is not shown at %s", client.get_job_id(), self.url, exc_info=True)
+        else:
+            client.rest_url = self.url
 
     def standing_by(self, job_id: JobID) -> None:
         """There is nothing to show before this driver leads."""
@@ -134,11 +139,11 @@ class RestService:
         self._wakes.close()
 
 
-def _bind(settings: RestSettings) -> socket.socket:
+def _bind(settings: RestSettings) -> Listener:
     """Listen at the first port that is free."""
     family = socket.AF_INET6 if ":" in settings.bind_address else socket.AF_INET
     for port in settings.ports:
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = Listener(family)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((settings.bind_address, port))
