@@ -62,7 +62,8 @@ class SubtaskAcknowledgement:
             message.alignment_ms,
             message.pause_ms,
             message.duration_ms,
-            sum(segment.length for handle in message.operators for segment in handle.segments),
+            sum(segment.length for handle in message.operators for segment in handle.keyed)
+            + sum(handle.lists.length for handle in message.operators if handle.lists is not None),
         )
 
 
