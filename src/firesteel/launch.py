@@ -10,19 +10,20 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.checkpoint.state_pickle import collect_program_classes
 from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError
+from firesteel.common.errors import InvalidOptionError, SetupError
 from firesteel.common.job_id import JobID
 from firesteel.common.options import EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
@@ -42,7 +43,13 @@ from firesteel.metrics._reporter_settings import read_reporters
 from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, TrialExecutor
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.shipped import Shipped
+from firesteel.rest.settings import RestSettings, read_rest_settings
 from firesteel.state.backends import check_backend
+
+if TYPE_CHECKING:
+    from firesteel.rest.service import RestService
+
+_LOG = logging.getLogger(__name__)
 
 ExecutorFactory = Callable[[Configuration], Executor]
 
@@ -184,7 +191,8 @@ def _start_master(
     before = (0, False) if leadership is None else (leadership.epoch_before, leadership.finished_before)
     simulated = isinstance(executor, SimulatedTime)
     prepared = prepare(plan, program, configuration, *before, simulated=simulated)
-    observers = [*_observers, *_registration(executor)]
+    # The REST interface comes first: the registry notes where it is.
+    observers = [*_rest(configuration, executor), *_observers, *_registration(executor)]
     master = JobMaster(
         prepared.plan,
         executor,
@@ -288,13 +296,37 @@ def _progress() -> list[JobListener]:
 def _registration(executor: Executor) -> list[JobObserver]:
     if _is_registering():
         return []
-    wish = os.environ.get(REGISTER_VARIABLE)
-    if wish == "1":
+    if os.environ.get(REGISTER_VARIABLE) == "1":
         return [_registered_jobs(asked_for=True)]
+    return [_registered_jobs(asked_for=False)] if _is_looked_for(executor) else []
+
+
+def _is_looked_for(executor: Executor) -> bool:
+    """Whether other processes may look for jobs of this executor without being asked to."""
     is_trial = isinstance(executor, TrialExecutor) and executor.is_trial
     # Jobs of unit tests come and go; they would push those that somebody looks for out of the history.
     is_test = "pytest" in sys.modules
-    return [] if wish == "0" or is_trial or is_test else [_registered_jobs(asked_for=False)]
+    return not (os.environ.get(REGISTER_VARIABLE) == "0" or is_trial or is_test)
+
+
+def _rest(configuration: Configuration, executor: Executor) -> list[JobObserver]:
+    settings = read_rest_settings(configuration)
+    if settings is None or not (settings.is_asked_for or _is_looked_for(executor)):
+        return []
+    try:
+        return [_rest_service(settings)]
+    except (OSError, SetupError) as error:  # a job does not depend on who can watch it
+        _LOG.warning("there is no REST interface: %s", error)
+        return []
+
+
+@functools.cache
+def _rest_service(settings: RestSettings) -> RestService:
+    from firesteel.rest.service import RestService  # late: simulated jobs and tests do without
+
+    service = RestService(settings)
+    atexit.register(_close_in, os.getpid(), service)
+    return service
 
 
 def _is_registering() -> bool:
@@ -308,7 +340,7 @@ def _registered_jobs(asked_for: bool) -> RegisteredJobs:
     return registered
 
 
-def _close_in(process: int, registered: RegisteredJobs) -> None:
+def _close_in(process: int, registered: RegisteredJobs | RestService) -> None:
     if os.getpid() == process:  # a child that the program has forked has no jobs, though it looks as if
         registered.close()
 

@@ -29,7 +29,7 @@ PYTHONS_OWN = {
     ],
     "comes to nobody but ourselves": [
         "checkpoint/local_storage.py", "checkpoint/repository.py", "jobmaster/attempt.py",
-        "jobmaster/checkpoints/statistics.py",
+        "jobmaster/checkpoints/statistics.py", "rest/listener.py",
     ],
     "as a Python that starts a program says it": ["pyflink_alias.py"],
 }  # fmt: skip

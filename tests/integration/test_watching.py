@@ -20,6 +20,7 @@ from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.remote.history import ended_jobs
 from firesteel.jobmaster.remote.running_job import running_jobs
 from firesteel.metrics import MetricKind
+from firesteel_support.rest_client import RestClient
 
 pytestmark = pytest.mark.spark
 
@@ -81,6 +82,7 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
         "firesteel.shuffle.buffer": "64 kb",
         "metrics.reporter.prom.factory.class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory",
         "metrics.reporter.prom.port": str(port),
+        "rest.port": "0",
     }
     env = environment(2, **options)
     gate = tmp_path / "gate"
@@ -98,6 +100,11 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     held_up = client._master.metrics.vertex(0)
     page = scraped(port)
     listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
+    (rest_url,) = [job.entry.rest for job, _ in running_jobs() if job.entry.job_id == job_id]
+    rest = RestClient(rest_url)
+    vertex = rest.get(f"/jobs/{job_id}")["vertices"][0]["id"]
+    pressed = rest.get(f"/jobs/{job_id}/vertices/{vertex}/backpressure")
+    hosts = rest.get("/taskmanagers")["taskmanagers"]
     gate.touch()
     client.wait()
 
@@ -117,6 +124,9 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     [(_, uptime)] = page["flink_jobmanager_job_uptime"]
     assert uptime > 0
 
+    assert [each["backpressureLevel"] for each in pressed["subtasks"]] == ["high", "high"]
+    assert sum(each["assignedTasks"] for each in hosts) == 4, "processes of Spark, by host"
+    assert rest.get(f"/jobs/{job_id}/status") == {"status": "FINISHED"}
     assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]
     assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]

@@ -37,9 +37,10 @@ def find_job(job_id: str | None) -> RunningJob:
 
 
 def job_line(job: RunningJob, status: str) -> str:
-    """One line about a job: when it was started, id, name and state."""
+    """One line about a job: when it was started, id, name, state, and where its REST interface is."""
     entry = job.entry
-    return f"{_moment(entry.started)} : {entry.job_id} : {entry.name} ({status})"
+    rest = f" {entry.rest}" if entry.rest else ""
+    return f"{_moment(entry.started)} : {entry.job_id} : {entry.name} ({status}){rest}"
 
 
 def ended_line(job: EndedJob) -> str:

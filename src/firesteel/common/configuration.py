@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from firesteel.common import _option_types as option_types
 from firesteel.common._java_numbers import format_float64
 from firesteel.common._override import override
+from firesteel.common._redaction import redacted
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.errors import InvalidOptionError, short_repr
 
@@ -169,35 +170,12 @@ class Configuration:
     @override
     def __str__(self) -> str:
         return (
-            "{" + ", ".join(f"{key}={_to_text(value)}" for key, value in _shown(self._values).items()) + "}"
+            "{" + ", ".join(f"{key}={_to_text(value)}" for key, value in redacted(self._values).items()) + "}"
         )
 
     @override
     def __repr__(self) -> str:
-        return f"Configuration({_shown(self._values)!r})"
-
-
-#: What a key has in it when its value is nobody's business; Flink hides these, too.
-_SENSITIVE = (
-    "password",
-    "secret",
-    "access-key",
-    "access.key",
-    "apikey",
-    "api-key",
-    "token",
-    "account.key",
-    "credential",
-)
-
-
-def _shown(values: Mapping[str, object]) -> dict[str, object]:
-    """Values for people, without those that are secret."""
-    return {key: "******" if _is_sensitive(key) else value for key, value in values.items()}
-
-
-def _is_sensitive(key: str) -> bool:
-    return any(word in key.lower() for word in _SENSITIVE)
+        return f"Configuration({redacted(self._values)!r})"
 
 
 def _to_text(value: object) -> str:

@@ -273,6 +273,31 @@ SLOT_REQUEST_TIMEOUT = _required(
     _s(300),
     "How long an attempt waits for slots on a Spark cluster, and then for its tasks to start.",
 )
+REST_PORT = _required(
+    "rest.port",
+    INTEGER,
+    8081,
+    "Port of the REST interface; 0: any free one, -1: none. Where it is not given, the next free one after 8081 will do.",
+    "jobmanager.web.port",
+)
+REST_BIND_PORT = _optional(
+    "rest.bind-port", PORTS, "Ports of the REST interface, of which the first free one is used: 8081-8090."
+)
+REST_ADDRESS = _optional(
+    "rest.address", STRING, "Name by which clients reach the REST interface; unset: localhost."
+)
+REST_BIND_ADDRESS = _optional(
+    "rest.bind-address",
+    STRING,
+    "Address at which the REST interface listens; unset: this machine only.",
+    "jobmanager.web.address",
+)
+REST_ALLOW_REMOTE = _required(
+    "firesteel.rest.allow-remote",
+    BOOLEAN,
+    False,
+    "Whether the REST interface may listen where other machines reach it, though it has neither TLS nor tokens yet.",
+)
 EXCEPTION_HISTORY_SIZE = _required(
     "web.exception-history-size", INTEGER, 16, "How many failures of a job are remembered."
 )
@@ -652,7 +677,7 @@ SSL_INTERNAL = _required(
     "security.ssl.enabled",
 )
 SSL_REST = _required(
-    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: there is no REST interface."
+    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: the REST interface has no TLS yet."
 )
 TRUST_DIRECTORY = _required(
     "firesteel.checkpoint.trust-directory",

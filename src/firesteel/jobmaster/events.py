@@ -64,6 +64,14 @@ class StopWithSavepointRequested:
     drain: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointRequested:
+    """Somebody wants a checkpoint before the next one is due; answered by `AnswerCheckpoint`. ``full``: not incremental."""
+
+    request: int
+    full: bool = False
+
+
 # From tasks and the engine ----------------------------------------------------------------------------
 
 
@@ -248,6 +256,7 @@ Event = (
     | SilenceMeasured
     | SavepointRequested
     | StopWithSavepointRequested
+    | CheckpointRequested
     | CheckpointPublished
     | CheckpointNotPublished
     | WorkDone

@@ -160,6 +160,15 @@ class AnswerSavepoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerCheckpoint:
+    """Tell who asked for a checkpoint its number, or why there is none."""
+
+    request: int
+    checkpoint_id: int | None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunWork:
     """Call this away from the master's thread, for an enumerator; answered by `WorkDone`.
 
@@ -186,5 +195,6 @@ Instruction = (
     | FindRestore
     | CleanUp
     | AnswerSavepoint
+    | AnswerCheckpoint
     | RunWork
 )

@@ -17,9 +17,12 @@ from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.job_master import JobMaster
+from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.jobmaster.metric_registry import MetricRegistry
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
 from firesteel.metrics import ReportedMetric
+from firesteel.plan.job_plan import JobPlan
 
 T = TypeVar("T")
 
@@ -49,6 +52,8 @@ class MasterJobClient(JobClient):
         self.is_interrupted = False
         #: Whether somebody has asked how the job ended.
         self.outcome_requested = False
+        #: Where the REST interface shows the job, as in ``http://localhost:8081``; empty when it does not.
+        self.rest_url = ""
 
     @override
     def get_job_id(self) -> JobID:
@@ -159,6 +164,24 @@ class MasterJobClient(JobClient):
         """What attempts of the job failed with, the newest first, as many as ``web.exception-history-size`` says."""
         return list(self._master.failures())
 
+    def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
+        """Take a checkpoint before the next one is due; the future holds its number."""
+        return CompletableFuture(self._master.trigger_checkpoint(full))
+
+    @property
+    def plan(self) -> JobPlan:
+        """What the job does."""
+        return self._master.plan
+
+    def error(self) -> BaseException | None:
+        """What the job has ended with; None when it runs, or has finished."""
+        result = self._master.result
+        return result.exception() if result.done() else None
+
+    def snapshot(self) -> JobSnapshot:
+        """Everything that is known of the job now."""
+        return self._master.snapshot()
+
     def statistics(self) -> JobStatistics:
         """Records in and out of every operator, as the tasks last reported them."""
         return self._master.statistics()
@@ -171,6 +194,11 @@ class MasterJobClient(JobClient):
         is over. A restart begins them anew.
         """
         return self._master.statistics().metrics
+
+    @property
+    def metric_registry(self) -> MetricRegistry:
+        """All metrics of the job by place, for whoever shows them."""
+        return self._master.metrics
 
     def all_metrics(self) -> list[ReportedMetric]:
         """Every metric of the job, its subtasks, operators and processes, as reporters get them."""

@@ -53,6 +53,7 @@ from firesteel.common.errors import (
     TaskLostError,
 )
 from firesteel.common.job_status import JobStatus
+from firesteel.common.time import to_millis
 from firesteel.jobmaster.events import (
     AttemptAccepted,
     AttemptEnded,
@@ -110,6 +111,8 @@ CANCEL_KILL_SECONDS = 3.5
 FORCE_SECONDS = 1.5
 #: How long the last words of connected tasks are awaited after the engine has ended the attempt.
 DRAIN_SECONDS = 3.0
+#: How many attempts that are over are remembered with their tasks.
+REMEMBERED_ATTEMPTS = 16
 
 _INCURABLE = (ProgramError, IncompatibleStateError, NoSuchSnapshotError, JobTakenOverError)
 
@@ -149,6 +152,7 @@ class _Task:
     host: str = ""
     pid: int = 0
     shown: ExecutionState = ExecutionState.CREATED
+    since: tuple[tuple[ExecutionState, int], ...] = ()
 
     @property
     def alive(self) -> bool:
@@ -195,6 +199,8 @@ class JobLifecycle:
         self._out: list[Instruction] = []
         self._task_changes: list[TaskChange] = []
         self._news: list[str] = []
+        self._since: tuple[tuple[JobStatus, int], ...] = ()
+        self._earlier: tuple[tuple[TaskStatus, ...], ...] = ()
         # What follows belongs to the current attempt.
         self._attempt = 0
         self._phase = _Phase.ENDED
@@ -226,8 +232,29 @@ class JobLifecycle:
 
     def task_statuses(self) -> list[TaskStatus]:
         """The tasks of the current attempt, in the order of the plan; may be read from any thread."""
-        tasks = list(self._tasks.values())
-        return [TaskStatus(self._names(task), task.shown, self._attempt, task.where) for task in tasks]
+        return [
+            TaskStatus(
+                self._names(task),
+                task.shown,
+                self._attempt,
+                task.where,
+                task.id,
+                task.host,
+                task.pid,
+                task.since,
+            )
+            for task in list(self._tasks.values())
+        ]
+
+    @property
+    def earlier_tasks(self) -> tuple[tuple[TaskStatus, ...], ...]:
+        """The tasks of attempts that have failed, with their last states, the oldest first; from any thread."""
+        return self._earlier
+
+    @property
+    def status_times(self) -> tuple[tuple[JobStatus, int], ...]:
+        """When the job came to each of its states, in milliseconds since 1970; from any thread."""
+        return self._since
 
     def drain_task_changes(self) -> list[TaskChange]:
         """The changes of tasks' states since the last time, in their order."""
@@ -261,6 +288,7 @@ class JobLifecycle:
         self._now = now
         match event:
             case Submitted() if self._attempt == 0 and self._status is JobStatus.CREATED:
+                self._note_status()
                 self._start_attempt(self._first_attempt, self._first_restore)
             case TaskConnected() | TaskSaid() | TaskDisconnected() | TaskSilent():
                 self._on_task_event(event)
@@ -401,6 +429,7 @@ class JobLifecycle:
             change = TaskChange(self._names(task), self._attempt, task.shown, state, task.where)
             self._task_changes.append(change)
             task.shown = state
+            task.since = (*task.since, (state, to_millis(self._now)))
 
     def _describe(self, task: _Task) -> str:
         return f"task {self._names(task)} {task.where}".rstrip()
@@ -648,6 +677,7 @@ class JobLifecycle:
         self._show_ends()
         self._out.append(AnnounceRestart(self._attempt, self._failure, delay))
         self._phase = _Phase.PAUSED
+        self._earlier = (*self._earlier, tuple(self.task_statuses()))[-REMEMBERED_ATTEMPTS:]
         self._tasks = {}
         self._earlier_failure = self._failure
         self._failure = self._engine_error = self._lost = self._restored = None
@@ -690,4 +720,9 @@ class JobLifecycle:
         if not self._status.can_become(status):
             raise AssertionError(f"a job cannot go from {self._status.name} to {status.name}")
         self._status = status
+        self._note_status()
         self._out.append(ChangeStatus(status))
+
+    def _note_status(self) -> None:
+        earlier = tuple(each for each in self._since if each[0] is not self._status)
+        self._since = (*earlier, (self._status, to_millis(self._now)))

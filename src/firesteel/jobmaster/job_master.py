@@ -8,7 +8,6 @@ up, a job that was told to end is ended without it, by a watch that every such w
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
 import sys
@@ -27,12 +26,14 @@ from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import SAVEPOINT_DIR
+from firesteel.common.time import to_millis
 from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner
 from firesteel.jobmaster.checkpoints.store import CheckpointStore
 from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectBuffers
 from firesteel.jobmaster.events import (
     AttemptAccepted,
     CancelRequested,
+    CheckpointRequested,
     Event,
     MasterFailed,
     SavepointRequested,
@@ -47,6 +48,7 @@ from firesteel.jobmaster.events import (
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
+    AnswerCheckpoint,
     AnswerSavepoint,
     ChangeStatus,
     CleanUp,
@@ -68,9 +70,11 @@ from firesteel.jobmaster.interruptible_event import InterruptibleEvent
 from firesteel.jobmaster.io_thread import IoThread
 from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, FORCE_SECONDS
 from firesteel.jobmaster.job_metrics import checkpoint_metrics
+from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.metric_registry import MetricRegistry
+from firesteel.jobmaster.pending_requests import PendingRequests
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
@@ -118,7 +122,7 @@ class JobMaster:
         self.deployed = InterruptibleEvent()
         #: Whether the engine has accepted the job; final when `deployed` is set.
         self.accepted = False
-        self._plan = plan
+        self.plan = plan
         self._executor = executor
         self._store = store
         self._listeners = listeners
@@ -140,8 +144,9 @@ class JobMaster:
         self.metrics = MetricRegistry(
             plan, start.job_id, self._reports, self._job_figures, lambda: self._attempts
         )
-        self._savepoints = _SavepointRequests(plan.name)
-        checkpoints = settings.checkpoints
+        self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name)
+        self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name)
+        self._checkpoint_settings = checkpoints = settings.checkpoints
         takes_checkpoints = checkpoints is not None and checkpoints.interval is not None
         self._buffers = CollectBuffers(plan, takes_checkpoints)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
@@ -149,6 +154,9 @@ class JobMaster:
         self._runner: AttemptRunner | None = None
         self._began = time.monotonic()
         self._ended: float | None = None
+        # The same moments as others tell them; time that a simulation skips later must not move them.
+        self._began_ms = to_millis(self._clock.now())
+        self._ended_ms: int | None = None
         self._attempts = 0
         short_id = start.job_id[:8]
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
@@ -191,6 +199,12 @@ class JobMaster:
         number, future = self._savepoints.open()
         if self._may_write(number, directory):
             self._mailbox.put(SavepointRequested(number, directory))
+        return future
+
+    def trigger_checkpoint(self, full: bool = False) -> Future[int]:
+        """Take a checkpoint now, before the next one is due; ``full``: not an incremental one. Gives its number."""
+        number, future = self._checkpoints.open()
+        self._mailbox.put(CheckpointRequested(number, full))
         return future
 
     def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> Future[str]:
@@ -246,6 +260,25 @@ class JobMaster:
         restarts = max(0, self._attempts - 1)
         checkpoints = checkpoint_metrics(self._core.checkpoint_statistics, self._times.restored_at_ms)
         return {**self._times.metrics(), "numRestarts": restarts, "fullRestarts": restarts, **checkpoints}
+
+    def snapshot(self) -> JobSnapshot:
+        """Everything that is known of the job now."""
+        return JobSnapshot(
+            str(self.job_id),
+            self.name,
+            self.status,
+            to_millis(self._clock.now()),
+            self._began_ms,
+            self._ended_ms,
+            self._core.status_times,
+            self._core.attempt,
+            tuple(self.task_statuses()),
+            self._core.earlier_tasks,
+            self.statistics(),
+            self._reports.reports(),
+            self.failures(),
+            self._checkpoint_settings,
+        )
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, as last reported."""
@@ -317,6 +350,8 @@ class JobMaster:
                 self._storage_thread.do(partial(self._use_storage, instruction))
             case AnswerSavepoint(request, path, error):
                 self._savepoints.answer(request, path, error)
+            case AnswerCheckpoint(request, checkpoint_id, error):
+                self._checkpoints.answer(request, checkpoint_id, error)
             case AnnounceRestart():
                 _LOG.warning("%s", _restart_text(self.name, instruction))
             case ChangeStatus(status):
@@ -351,7 +386,7 @@ class JobMaster:
         deployment = Deployment(
             str(self.job_id),
             instruction.attempt,
-            self._plan,
+            self.plan,
             instruction.checkpointing,
             None if instruction.restore is None else instruction.restore.tasks,
             self._heartbeat,
@@ -411,7 +446,7 @@ class JobMaster:
         for line in self._reports.bad_records():
             _LOG.warning("job '%s' %s", self.name, line)
         self._buffers.end(error)
-        self._ended = time.monotonic()
+        self._ended, self._ended_ms = time.monotonic(), to_millis(self._clock.now())
         runtime_ms = int((self._ended - self._began) * 1000)
         try:
             if error is not None:
@@ -423,6 +458,7 @@ class JobMaster:
         else:
             self.result.set_result(result)
         self._savepoints.close(status)
+        self._checkpoints.close(status)
         self.over.set()
         self.deployed.set()
 
@@ -516,49 +552,6 @@ class _Timers:
         """The earliest one."""
         key = min(self._due, key=lambda key: self._due[key][0])
         return self._due.pop(key)[1]
-
-
-class _SavepointRequests:
-    """Who waits for a savepoint; may be used from any thread."""
-
-    def __init__(self, job_name: str) -> None:
-        self._job_name = job_name
-        self._numbers = itertools.count(1)
-        self._futures: dict[int, Future[str]] = {}
-        self._lock = threading.Lock()
-        self._ended: JobStatus | None = None
-
-    def open(self) -> tuple[int, Future[str]]:
-        future: Future[str] = Future()
-        future.set_running_or_notify_cancel()
-        with self._lock:
-            number = next(self._numbers)
-            if self._ended is None:
-                self._futures[number] = future
-                return number, future
-        future.set_exception(self._too_late())
-        return number, future
-
-    def answer(self, request: int, path: str | None, error: BaseException | None) -> None:
-        with self._lock:
-            future = self._futures.pop(request, None)
-        if future is None:
-            return
-        if path is None:
-            future.set_exception(error or self._too_late())
-        else:
-            future.set_result(path)
-
-    def close(self, status: JobStatus) -> None:
-        with self._lock:
-            self._ended = status
-            left = list(self._futures)
-        for request in left:
-            self.answer(request, None, None)
-
-    def _too_late(self) -> CheckpointError:
-        how = "" if self._ended is None else f": {self._ended.name}"
-        return CheckpointError(f"no savepoint of job '{self._job_name}': the job is over{how}")
 
 
 def _change_text(change: TaskChange) -> str:

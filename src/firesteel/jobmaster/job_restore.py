@@ -10,11 +10,12 @@ from firesteel.plan.state_handles import TaskRestore
 
 @dataclass(frozen=True, slots=True)
 class JobRestore:
-    """State for the tasks and, by operator id, of the sources' enumerators; ``path`` is for people."""
+    """State for the tasks and, by operator id, of the sources' enumerators; ``path`` and what it is are for people."""
 
     tasks: TaskRestore
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
     path: str = ""
+    is_savepoint: bool = False
 
     @property
     def checkpoint_id(self) -> int:

@@ -37,6 +37,7 @@ from firesteel.jobmaster.events import (
     AttemptFailed,
     CheckpointNotPublished,
     CheckpointPublished,
+    CheckpointRequested,
     Event,
     LifecycleEvent,
     MasterFailed,
@@ -53,6 +54,7 @@ from firesteel.jobmaster.events import (
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
 from firesteel.jobmaster.instructions import (
+    AnswerCheckpoint,
     AnswerSavepoint,
     ChangeStatus,
     CompleteJob,
@@ -184,6 +186,16 @@ class MasterCore:
         """The tasks of the current attempt and their states; may be read from any thread."""
         return self._lifecycle.task_statuses()
 
+    @property
+    def earlier_tasks(self) -> tuple[tuple[TaskStatus, ...], ...]:
+        """The tasks of attempts that have failed, the oldest first; may be read from any thread."""
+        return self._lifecycle.earlier_tasks
+
+    @property
+    def status_times(self) -> tuple[tuple[JobStatus, int], ...]:
+        """When the job came to each of its states, in milliseconds since 1970; may be read from any thread."""
+        return self._lifecycle.status_times
+
     def drain_task_changes(self) -> list[TaskChange]:
         """What has changed in them since the last time."""
         return self._lifecycle.drain_task_changes()
@@ -216,6 +228,8 @@ class MasterCore:
         match event:
             case SavepointRequested() | StopWithSavepointRequested():
                 self._on_savepoint_requested(event)
+            case CheckpointRequested():
+                self._on_checkpoint_requested(event)
             case CheckpointPublished() | CheckpointNotPublished() | TimerElapsed(_, Timer.CHECKPOINT):
                 self._coordinate(event)
             case TimerElapsed(_, Timer.HEARTBEAT):
@@ -341,6 +355,13 @@ class MasterCore:
             return
         error = CheckpointError(f"no savepoint of job '{self._plan.name}': {self._why_no_savepoints}")
         self._out.append(AnswerSavepoint(event.request, None, error))
+
+    def _on_checkpoint_requested(self, event: CheckpointRequested) -> None:
+        if self._checkpoints is not None:
+            self._coordinate(event)
+            return
+        error = CheckpointError(f"no checkpoint of job '{self._plan.name}': {self._why_no_savepoints}")
+        self._out.append(AnswerCheckpoint(event.request, None, error))
 
     def _coordinate(self, event: CoordinatorEvent) -> None:
         if self._checkpoints is None:

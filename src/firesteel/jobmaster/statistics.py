@@ -151,6 +151,11 @@ class ReportBook:
         counts = [report.accumulators[name] for report in self._newest() if name in report.accumulators]
         return sum(count.get_local_value() for count in counts if isinstance(count, IntCounter))
 
+    def reports(self) -> dict[TaskId, TaskReport]:
+        """The newest report of each task that has made one."""
+        with self._lock:
+            return dict(self._reports)
+
     def _newest(self) -> list[TaskReport]:
         with self._lock:
             return [report for _, report in sorted(self._reports.items())]

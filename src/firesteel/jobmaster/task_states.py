@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from firesteel.plan.messages import TaskId
+
 __all__ = ["ExecutionState", "TaskChange", "TaskStatus"]
 
 
@@ -34,12 +36,19 @@ class ExecutionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task and its state. ``name`` is that of its subtasks, ``where`` host and process as far as they are known."""
+    """A task and its state. ``name`` is that of its subtasks, ``where`` host and process as far as they are known.
+
+    ``since`` says when it came to each state that it has had, in milliseconds since 1970 and in their order.
+    """
 
     name: str
     state: ExecutionState
     attempt: int
     where: str = ""
+    task: TaskId | None = None
+    host: str = ""
+    pid: int = 0
+    since: tuple[tuple[ExecutionState, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

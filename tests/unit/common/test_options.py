@@ -121,10 +121,10 @@ def test_every_option_is_read_somewhere_or_said_to_be_ignored():
 
 
 def test_keys_of_flink_without_effect_come_with_what_there_is_instead():
-    given = {"rest.port": "8081", "env.java.home": "/java", "python.fn-execution.bundle.size": "1",
+    given = {"rest.url-prefix": "/flink", "env.java.home": "/java", "python.fn-execution.bundle.size": "1",
              "pipeline.generic-types": "true", "parallelism.default": "2", "my.own": "1"}  # fmt: skip
     found = options.options_without_effect(Configuration.from_dict(given))
-    assert list(found) == ["env.java.home", "python.fn-execution.bundle.size", "rest.port"]
+    assert list(found) == ["env.java.home", "python.fn-execution.bundle.size", "rest.url-prefix"]
     assert found["env.java.home"] == "set the environment variable JAVA_HOME"
     assert found["python.fn-execution.bundle.size"] == "see firesteel.chunk.records"
 

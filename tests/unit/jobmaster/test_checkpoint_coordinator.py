@@ -36,12 +36,14 @@ from firesteel.jobmaster.checkpoints.statistics import CheckpointStatus, Subtask
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
+    CheckpointRequested,
     SavepointRequested,
     StopWithSavepointRequested,
     Timer,
     TimerElapsed,
 )
 from firesteel.jobmaster.instructions import (
+    AnswerCheckpoint,
     AnswerSavepoint,
     CleanUp,
     DiscardSnapshots,
@@ -1057,3 +1059,62 @@ def test_without_an_interval_those_who_wait_hear_of_a_failure() -> None:
     driver.on(AttemptRunning(2))
     assert sent(StayForSavepoint, driver.on(SavepointRequested(2))) == [StayForSavepoint()]
     assert "the job is over" in str(answers(driver.on(JobOver(JobStatus.CANCELED)))[0].error)
+
+
+# Checkpoints on request.
+
+
+def test_checkpoint_on_request_begins_at_once_and_is_answered_with_its_number() -> None:
+    driver = Driver(min_pause=5.0)
+    (order,) = [m.message.order for m in of(SendToTasks, driver.on(CheckpointRequested(7)))]  # type: ignore[union-attr]
+    assert (order.id, order.kind) == (1, CheckpointKind.CHECKPOINT)
+    assert of(AnswerCheckpoint, driver.complete(1)) == [AnswerCheckpoint(7, 1)]
+    assert driver.machine.statistics.completed == 1
+
+
+def test_requests_that_come_while_a_checkpoint_is_under_way_share_the_next_one() -> None:
+    driver = Driver(incremental=True)
+    driver.after(10.0)
+    driver.on(CheckpointRequested(1))
+    assert of(SaveEnumerators, driver.on(CheckpointRequested(2, full=True))) == [], "one at a time"
+    (trigger,) = [m for m in of(SendToTasks, driver.complete(1)) if isinstance(m.message, TriggerCheckpoint)]
+    assert isinstance(trigger.message, TriggerCheckpoint)
+    assert trigger.message.order.full
+    assert of(AnswerCheckpoint, driver.complete(2)) == [AnswerCheckpoint(1, 2), AnswerCheckpoint(2, 2)]
+
+
+def test_checkpoint_on_request_that_fails_is_answered_with_the_reason() -> None:
+    driver = Driver(tolerable_failures=1)
+    driver.on(CheckpointRequested(3))
+    (answer,) = of(AnswerCheckpoint, driver.on(SnapshotDeclined(1, 0, 0, "no")))
+    assert answer.checkpoint_id is None
+    assert "Source (1/1) declined: no" in str(answer.error)
+
+
+@pytest.mark.parametrize(
+    ("driver", "reason"),
+    [
+        (lambda: Driver(interval=None), "takes savepoints only"),
+        (lambda: Driver(running=False), "not all tasks of the job are running"),
+    ],
+)
+def test_checkpoint_on_request_is_refused_when_none_can_be_taken(driver: Any, reason: str) -> None:
+    (answer,) = of(AnswerCheckpoint, driver().on(CheckpointRequested(1)))
+    assert reason in str(answer.error)
+
+
+def test_checkpoint_that_was_asked_for_too_late_is_answered_when_the_attempt_ends() -> None:
+    driver = Driver()
+    driver.after(10.0)
+    driver.on(CheckpointRequested(1))
+    (answer,) = of(AnswerCheckpoint, driver.on(AttemptOver(TaskLostError("lost"))))
+    assert "did not get that far" in str(answer.error)
+
+
+def test_what_an_attempt_started_from_is_remembered() -> None:
+    driver = Driver(running=False)
+    driver.on(AttemptRunning(1, JobRestore(TaskRestore(4, "/sp/one"), path="/sp/one", is_savepoint=True)))
+    restoration = driver.machine.statistics.restoration
+    assert restoration is not None
+    assert (restoration.checkpoint_id, restoration.time, restoration.is_savepoint) == (4, 1_000_000, True)
+    assert driver.machine.statistics.restorations == 1

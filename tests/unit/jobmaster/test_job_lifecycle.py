@@ -917,3 +917,26 @@ def test_in_batch_a_task_is_scheduled_until_its_stage_begins() -> None:
     driver.on(AttemptAccepted(1))
     driver.connect(A)
     assert states(driver) == ["INITIALIZING", "SCHEDULED", "SCHEDULED"]
+
+
+def test_times_of_states_and_tasks_of_failed_attempts_are_remembered() -> None:
+    machine = JobLifecycle(two_stages(), GRACE, FixedDelay(3, 1.0))
+    machine.handle(Submitted(), 1.0)
+    for task in TASKS:
+        machine.handle(TaskConnected(TaskOrigin(1, task)), 2.0)
+        machine.handle(TaskSaid(TaskOrigin(1, task), TaskStarted("host", 42)), 3.0)
+    first = machine.task_statuses()[0]
+    assert (first.task, first.host, first.pid) == (A, "host", 42)
+    assert [(state.name, at) for state, at in first.since] == [
+        ("SCHEDULED", 1000),
+        ("DEPLOYING", 2000),
+        ("INITIALIZING", 2000),
+        ("RUNNING", 3000),
+    ]
+    machine.handle(TaskSaid(TaskOrigin(1, A), to_message(ValueError("no"))), 4.0)
+    machine.handle(AttemptEnded(1, None), 5.0)
+    assert machine.task_statuses() == []
+    (earlier,) = machine.earlier_tasks
+    assert [status.state.name for status in earlier] == ["FAILED", "CANCELED", "CANCELED"]
+    times = {status.name: at for status, at in machine.status_times}
+    assert times == {"CREATED": 1000, "RUNNING": 3000, "FAILING": 4000, "RESTARTING": 5000}

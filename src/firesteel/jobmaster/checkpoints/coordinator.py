@@ -56,18 +56,21 @@ from firesteel.jobmaster.checkpoints.statistics import (
     CheckpointStatistics,
     CheckpointStatus,
     CheckpointSummary,
+    Restoration,
     SubtaskAcknowledgement,
 )
 from firesteel.jobmaster.checkpoints.waiting_savepoints import SavepointRequest, WaitingSavepoints
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
+    CheckpointRequested,
     SavepointRequested,
     StopWithSavepointRequested,
     Timer,
     TimerElapsed,
 )
 from firesteel.jobmaster.instructions import (
+    AnswerCheckpoint,
     AnswerSavepoint,
     CleanUp,
     DiscardSnapshots,
@@ -111,6 +114,7 @@ class _Checkpoint:
     summary: CheckpointSummary
     acknowledged: dict[Subtask, SnapshotAcknowledged] = field(default_factory=dict)
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
+    wanted_by: tuple[int, ...] = ()  # requests for a checkpoint, not for a savepoint
 
     @property
     def id(self) -> int:
@@ -185,6 +189,7 @@ class CheckpointCoordinator:
         self._overdue: dict[int, CheckpointOrder] = {}
         self._has_overdue = False  # whether one of them was published after all
         self._stop: _Stop | None = None
+        self._wanted: list[CheckpointRequested] = []  # the next periodic one is theirs, and it is due
         self._now = 0.0
         self._out: list[CoordinatorInstruction] = []
         self._news: list[str] = []
@@ -243,6 +248,8 @@ class CheckpointCoordinator:
                     self._fail(begun, f"an enumerator cannot be saved: {error}", error)
             case SavepointRequested() | StopWithSavepointRequested():
                 self._on_request(event)
+            case CheckpointRequested():
+                self._on_checkpoint_requested(event)
             case TaskIsStaying(task):
                 self._waiting_savepoints.task_stays(task)
                 if self._waiting_savepoints.all_stay:
@@ -279,7 +286,9 @@ class CheckpointCoordinator:
         self._last_end = self._final_due = 0.0
         self._wake_at = None
         if point is not None:
-            self._statistics = replace(self._statistics, restored=point.checkpoint_id)
+            self._statistics = self._statistics.with_restored(
+                Restoration(point.checkpoint_id, to_millis(self._now), point.path, point.is_savepoint)
+            )
 
     def _on_attempt_over(self, error: BaseException) -> None:
         self._is_running = False
@@ -372,12 +381,18 @@ class CheckpointCoordinator:
             checkpoint_id,
             int(self._now * 1000),
             kind,
-            full=not self._settings.incremental or self._needs_full,
+            full=not self._settings.incremental
+            or self._needs_full
+            or any(each.full for each in self._wanted),
             completed=self._newest,
             **self._place(checkpoint_id, kind, directory),
         )
         summary = CheckpointSummary(checkpoint_id, kind, to_millis(self._now), len(self._subtasks))
-        self._collecting[checkpoint_id] = _Checkpoint(order, self._attempt, self._now, request, summary)
+        begun = _Checkpoint(order, self._attempt, self._now, request, summary)
+        if kind is CheckpointKind.CHECKPOINT:
+            begun.wanted_by = tuple(each.request for each in self._wanted)
+            self._wanted = []
+        self._collecting[checkpoint_id] = begun
         self._statistics = self._statistics.with_begun(summary)
         self._out.append(SaveEnumerators(checkpoint_id))
 
@@ -400,6 +415,18 @@ class CheckpointCoordinator:
             self._answer(requested.request, None, self._why_too_late())
         elif self._waiting_savepoints.add(requested, self._now):
             self._send(StayForSavepoint(), self._tasks)
+
+    def _on_checkpoint_requested(self, requested: CheckpointRequested) -> None:
+        if not self.is_periodic:
+            why = "it takes savepoints only; set 'execution.checkpointing.interval'"
+        elif not self._is_running:
+            why = "not all tasks of the job are running"
+        elif self._stop is not None or self._is_ending or self._all_ended:
+            why = "the job is ending"
+        else:
+            self._wanted.append(requested)
+            return
+        self._answer_checkpoint((requested.request,), None, why)
 
     def _begin_requested(self, requested: SavepointRequest) -> None:
         match requested:
@@ -430,6 +457,8 @@ class CheckpointCoordinator:
         )
 
     def _refuse_waiting(self, reason: str) -> None:
+        self._answer_checkpoint(tuple(each.request for each in self._wanted), None, reason)
+        self._wanted = []
         for waiting in self._waiting_savepoints.take():
             self._answer(waiting.request, None, reason)
 
@@ -545,7 +574,7 @@ class CheckpointCoordinator:
         under_way = (*self._collecting.values(), *self._publishing.values())
         if sum(not checkpoint.kind.is_savepoint for checkpoint in under_way) >= self._settings.concurrent:
             return None
-        return max(self._next_due, self._last_end + self._settings.min_pause)
+        return self._now if self._wanted else max(self._next_due, self._last_end + self._settings.min_pause)
 
     def _set_timer(self) -> None:
         under_way = (*self._collecting.values(), *self._publishing.values())
@@ -646,6 +675,8 @@ class CheckpointCoordinator:
             failure_message=failure_message,
         )
         self._statistics = self._statistics.with_ended(checkpoint.summary)
+        is_complete = status is CheckpointStatus.COMPLETED
+        self._answer_checkpoint(checkpoint.wanted_by, checkpoint.id if is_complete else None, failure_message)
 
     def _rewind(self, reason: str) -> None:
         error = CheckpointError(
@@ -703,6 +734,15 @@ class CheckpointCoordinator:
             error = CheckpointError(f"no savepoint of job '{self._job_name}': {reason}")
             error.__cause__ = cause
         self._out.append(AnswerSavepoint(request, path, error))
+
+    def _answer_checkpoint(
+        self, requests: tuple[int, ...], checkpoint_id: int | None, reason: str = ""
+    ) -> None:
+        for request in requests:
+            error = None
+            if checkpoint_id is None:
+                error = CheckpointError(f"no checkpoint of job '{self._job_name}': {reason}")
+            self._out.append(AnswerCheckpoint(request, checkpoint_id, error))
 
 
 def _source_tasks(plan: JobPlan) -> tuple[TaskId, ...]:

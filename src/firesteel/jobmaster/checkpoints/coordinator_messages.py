@@ -9,11 +9,13 @@ from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
+    CheckpointRequested,
     SavepointRequested,
     StopWithSavepointRequested,
     TimerElapsed,
 )
 from firesteel.jobmaster.instructions import (
+    AnswerCheckpoint,
     AnswerSavepoint,
     CleanUp,
     DiscardSnapshots,
@@ -119,6 +121,7 @@ CoordinatorEvent = (
     | SubtaskEnded
     | SavepointRequested
     | StopWithSavepointRequested
+    | CheckpointRequested
     | CheckpointPublished
     | CheckpointNotPublished
     | TimerElapsed
@@ -134,4 +137,5 @@ CoordinatorInstruction = (
     | SubsumeOlder
     | CleanUp
     | AnswerSavepoint
+    | AnswerCheckpoint
 )

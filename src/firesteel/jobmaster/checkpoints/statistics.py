@@ -13,7 +13,13 @@ from firesteel.common.time import to_millis
 from firesteel.plan.messages import SnapshotAcknowledged
 from firesteel.plan.state_handles import CheckpointKind
 
-__all__ = ["CheckpointStatistics", "CheckpointStatus", "CheckpointSummary", "SubtaskAcknowledgement"]
+__all__ = [
+    "CheckpointStatistics",
+    "CheckpointStatus",
+    "CheckpointSummary",
+    "Restoration",
+    "SubtaskAcknowledgement",
+]
 
 
 class CheckpointStatus(enum.Enum):
@@ -56,7 +62,8 @@ class SubtaskAcknowledgement:
             message.alignment_ms,
             message.pause_ms,
             message.duration_ms,
-            sum(segment.length for handle in message.operators for segment in handle.segments),
+            sum(segment.length for handle in message.operators for segment in handle.keyed)
+            + sum(handle.lists.length for handle in message.operators if handle.lists is not None),
         )
 
 
@@ -106,6 +113,16 @@ class CheckpointSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Restoration:
+    """What the newest attempt has started from; ``time`` is in milliseconds since 1970."""
+
+    checkpoint_id: int
+    time: int
+    path: str = ""
+    is_savepoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointStatistics:
     """All checkpoints of a job since its driver started.
 
@@ -121,6 +138,10 @@ class CheckpointStatistics:
     history: tuple[CheckpointSummary, ...] = ()
     newest: CheckpointSummary | None = None
     newest_failed: CheckpointSummary | None = None
+    newest_savepoint: CheckpointSummary | None = None
+    #: How many attempts have started from a checkpoint or savepoint, and the newest of them.
+    restorations: int = 0
+    restoration: Restoration | None = None
     remembered: int = 10
 
     @property
@@ -146,6 +167,15 @@ class CheckpointStatistics:
     def _with(self, status: CheckpointStatus) -> tuple[CheckpointSummary, ...]:
         return tuple(each for each in self.history if each.status is status)
 
+    def with_restored(self, restoration: Restoration) -> CheckpointStatistics:
+        """One more attempt has started from something."""
+        return replace(
+            self,
+            restored=restoration.checkpoint_id,
+            restorations=self.restorations + 1,
+            restoration=restoration,
+        )
+
     def with_begun(self, checkpoint: CheckpointSummary) -> CheckpointStatistics:
         """One more is in progress."""
         history = (*self.history, checkpoint)
@@ -164,7 +194,9 @@ class CheckpointStatistics:
         changed = self.with_changed(checkpoint)
         match checkpoint.status:
             case CheckpointStatus.COMPLETED:
-                return replace(changed, completed=self.completed + 1, newest=checkpoint)
+                changed = replace(changed, completed=self.completed + 1, newest=checkpoint)
+                is_savepoint = checkpoint.kind.is_savepoint
+                return replace(changed, newest_savepoint=checkpoint) if is_savepoint else changed
             case CheckpointStatus.FAILED:
                 return replace(changed, failed=self.failed + 1, newest_failed=checkpoint)
             case CheckpointStatus.SUPERSEDED:

@@ -225,7 +225,9 @@ class CheckpointStore:
 
 def job_restore_of(point: StoredCheckpoint) -> JobRestore:
     """What the same program resumes from."""
-    return JobRestore(point.to_restore(), point.manifest.enumerators, point.location)
+    return JobRestore(
+        point.to_restore(), point.manifest.enumerators, point.location, point.manifest.kind.is_savepoint
+    )
 
 
 def matched_start(
@@ -245,7 +247,7 @@ def matched_start(
         )
     vertices = tuple(_adopting(vertex, match) for vertex in plan.vertices)
     restore = replace(match.restore, changed_program=True)
-    start = JobRestore(restore, match.enumerators, point.location)
+    start = JobRestore(restore, match.enumerators, point.location, point.manifest.kind.is_savepoint)
     return start, replace(plan, vertices=vertices)
 
 

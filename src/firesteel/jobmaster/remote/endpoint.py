@@ -45,6 +45,7 @@ class JobEndpoint:
             self._acceptor.port,
             self._acceptor.secret.hex(),
             to_millis(time.time()),
+            getattr(client, "rest_url", ""),
         )
         try:
             register(self.entry)

@@ -9,7 +9,10 @@ __all__ = ["RegistryEntry"]
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One running job. ``started`` is in milliseconds; ``secret`` in hexadecimal digits."""
+    """One running job. ``started`` is in milliseconds; ``secret`` in hexadecimal digits.
+
+    ``rest``: the address of the REST interface that shows it; empty when there is none.
+    """
 
     job_id: str
     name: str
@@ -18,3 +21,4 @@ class RegistryEntry:
     port: int
     secret: str
     started: int
+    rest: str = ""

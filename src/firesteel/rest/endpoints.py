@@ -1,0 +1,198 @@
+"""What a path is: method, parameters, shapes in and out, and the function that answers; and how a request is read for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firesteel.rest.errors import Malformed
+from firesteel.rest.operations import Operations
+from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
+from firesteel.rest.served_jobs import JobDirectory
+
+__all__ = ["Call", "Context", "Endpoint", "Parameter", "read_body", "read_query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What functions answer from."""
+
+    jobs: JobDirectory
+    operations: Operations = field(default_factory=Operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that was read and found to be well formed."""
+
+    context: Context
+    path: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A part of the path or of the query. ``several``: values between commas."""
+
+    name: str
+    schema: Schema
+    doc: str
+    several: bool = False
+
+    def read(self, text: str) -> Any:
+        """The value, or a refusal that says what was expected."""
+        if self.several:
+            return [self._one(part) for part in text.split(",") if part]
+        return self._one(text)
+
+    def _one(self, text: str) -> Any:
+        allowed = self.schema.get("enum")
+        if allowed is not None:
+            found = next((each for each in allowed if each.lower() == text.lower()), None)
+            if found is None:
+                raise self._refusal(text, f"one of {', '.join(allowed)}")
+            return found
+        if "pattern" in self.schema and not re.fullmatch(self.schema["pattern"], text):
+            raise self._refusal(text, "32 hexadecimal digits, in lower case")
+        if self.schema["type"] == "integer":
+            # As many digits as Flink's whole numbers have, and no more.
+            if not re.fullmatch(r"-?[0-9]{1,18}", text):
+                raise self._refusal(text, "a whole number")
+            return int(text)
+        return text
+
+    def _refusal(self, text: str, expected: str) -> Malformed:
+        return Malformed(f"parameter '{self.name}': expected {expected}, got {text[:100]!r}")
+
+    @property
+    def shown_schema(self) -> Schema:
+        """As clients are told."""
+        return array(self.schema) if self.several else self.schema
+
+
+#: Names in paths mean the same everywhere.
+PATH_PARAMETERS = {
+    each.name: each
+    for each in (
+        Parameter("jobid", HEX, "The id of a job."),
+        Parameter("vertexid", HEX, "The id of a vertex, as in the plan of the job."),
+        Parameter("triggerid", HEX, "What the start of an operation has answered."),
+        Parameter("checkpointid", WHOLE, "The number of a checkpoint."),
+        Parameter("subtaskindex", WHOLE, "Which subtask, counted from 0."),
+        Parameter("attempt", WHOLE, "Which attempt, counted from 0."),
+        Parameter("taskmanagerid", TEXT, "The name of a host that tasks run on."),
+        Parameter("logname", TEXT, "The name of a log file."),
+        Parameter("jarid", TEXT, "An artifact."),
+        Parameter("datasetid", TEXT, "A data set."),
+        Parameter("applicationid", TEXT, "An application."),
+        Parameter("rescaleuuid", TEXT, "A change of the parallelism."),
+    )
+}
+
+GET_METRICS = Parameter(
+    "get", TEXT, "Names of metrics between commas; without it only the names are listed.", True
+)
+AGGREGATION = Parameter(
+    "agg", choice("min", "max", "avg", "sum", "skew"), "Which figures, between commas; without it all.", True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse."""
+
+    method: str
+    path: str
+    answer: Callable[[Call], Any]
+    shape: str | Schema | None
+    summary: str
+    status: int = 200
+    query: tuple[Parameter, ...] = ()
+    body: str | None = None
+    errors: tuple[int, ...] = (400, 404)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those in the path, in their order."""
+        return tuple(PATH_PARAMETERS[name] for name in re.findall(r"\{(\w+)\}", self.path))
+
+    def read_path(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """The values in the path."""
+        return {each.name: each.read(given[each.name]) for each in self.parameters}
+
+
+#: An answer that is a file.
+FileAnswer = Path
+
+
+def read_query(endpoint: Endpoint, given: Mapping[str, str]) -> dict[str, Any]:
+    """The values in the query; names that mean nothing are passed over, as in Flink."""
+    return {each.name: each.read(given[each.name]) for each in endpoint.query if each.name in given}
+
+
+def read_body(endpoint: Endpoint, content: bytes) -> dict[str, Any]:
+    """The values of a JSON body; none is the same as an empty object."""
+    if endpoint.body is None or not content.strip():
+        body: Any = {}
+    else:
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"the body is not JSON: {error}") from None
+    shape = COMPONENTS[endpoint.body] if endpoint.body is not None else {"type": "object"}
+    problem = _problem(body, shape)
+    if problem:
+        raise Malformed(f"the body does not fit: {problem}")
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _problem(body: Any, shape: Schema) -> str:
+    """What is wrong with a body; empty when nothing is."""
+    fields: Mapping[str, Schema] = shape.get("properties", {})
+    if not isinstance(body, dict):
+        return f"expected an object with {', '.join(map(repr, fields)) or 'nothing'}, got {_shown(body)}"
+    unknown = [name for name in body if name not in fields]
+    if unknown:
+        return f"there is no field {unknown[0][:100]!r}; expected {', '.join(map(repr, fields)) or 'none'}"
+    missing = [name for name in shape.get("required", ()) if name not in body]
+    if missing:
+        return f"the field {missing[0]!r} is missing"
+    for name, value in body.items():
+        if not _fits(value, fields[name]):
+            return f"the field {name!r} is {_shown(value)}; expected {_expected(fields[name])}"
+    return ""
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    if "anyOf" in schema:
+        return any(_fits(value, each) for each in schema["anyOf"])
+    match schema["type"]:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            is_text = isinstance(value, str) and value in schema.get("enum", (value,))
+            return is_text and re.fullmatch(schema.get("pattern", r"(?s).*"), value) is not None
+        case _:
+            return False
+
+
+def _expected(schema: Schema) -> str:
+    first = schema.get("anyOf", [schema])[0]
+    if "enum" in first:
+        return f"one of {', '.join(first['enum'])}"
+    return (
+        "32 hexadecimal digits"
+        if "pattern" in first
+        else {"string": "a text"}.get(first["type"], "true or false")
+    )
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:100]

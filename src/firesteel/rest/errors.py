@@ -1,0 +1,39 @@
+"""What a request is refused with: a status code and sentences for whoever has sent it."""
+
+from __future__ import annotations
+
+__all__ = ["Conflict", "Malformed", "NotFound", "NotThere", "RestError"]
+
+
+class RestError(Exception):
+    """Becomes the answer ``{"errors": [...]}`` with this status code."""
+
+    status = 500
+
+    def __init__(self, *sentences: str) -> None:
+        super().__init__(*sentences)
+        self.sentences = sentences
+
+
+class Malformed(RestError):
+    """Something in the request cannot be read, or means nothing."""
+
+    status = 400
+
+
+class NotFound(RestError):
+    """There is no such job, vertex, checkpoint or operation."""
+
+    status = 404
+
+
+class Conflict(RestError):
+    """The job is in a state in which that cannot be done."""
+
+    status = 409
+
+
+class NotThere(RestError):
+    """Flink has it, and Firesteel does not, or not yet."""
+
+    status = 501

@@ -1,0 +1,1 @@
+"""Pure functions from frozen data to what a path answers; one module for each subject."""

@@ -1,0 +1,8 @@
+"""Where tests of the REST interface find their sample."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # for rest_sample
