@@ -233,7 +233,9 @@ class KafkaBroker:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "tests"})
         try:
             partitions = consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
-            ends = [consumer.get_watermark_offsets(TopicPartition(topic, n), _PATIENCE)[1] for n in partitions]
+            ends = [
+                consumer.get_watermark_offsets(TopicPartition(topic, n), _PATIENCE)[1] for n in partitions
+            ]
             return any(ends)
         finally:
             consumer.close()
