@@ -154,9 +154,6 @@ class JobMaster:
         self._runner: AttemptRunner | None = None
         self._began = time.monotonic()
         self._ended: float | None = None
-        # The same moments as others tell them; time that a simulation skips later must not move them.
-        self._began_ms = to_millis(self._clock.now())
-        self._ended_ms: int | None = None
         self._attempts = 0
         short_id = start.job_id[:8]
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
@@ -258,7 +255,7 @@ class JobMaster:
 
     def _job_figures(self) -> dict[str, Any]:
         restarts = max(0, self._attempts - 1)
-        checkpoints = checkpoint_metrics(self._core.checkpoint_statistics, self._times.restored_at_ms)
+        checkpoints = checkpoint_metrics(self._core.checkpoint_statistics)
         return {**self._times.metrics(), "numRestarts": restarts, "fullRestarts": restarts, **checkpoints}
 
     def snapshot(self) -> JobSnapshot:
@@ -268,8 +265,8 @@ class JobMaster:
             self.name,
             self.status,
             to_millis(self._clock.now()),
-            self._began_ms,
-            self._ended_ms,
+            self._times.began_ms,
+            self._times.ended_ms,
             self._core.status_times,
             self._core.attempt,
             tuple(self.task_statuses()),
@@ -380,8 +377,6 @@ class JobMaster:
     def _start_attempt(self, instruction: StartAttempt) -> None:
         self._attempts += 1
         self._reports.clear()
-        if instruction.restore is not None:
-            self._times.restored()
         self._buffers.for_all(CollectBuffer.bound_again)
         deployment = Deployment(
             str(self.job_id),
@@ -446,7 +441,8 @@ class JobMaster:
         for line in self._reports.bad_records():
             _LOG.warning("job '%s' %s", self.name, line)
         self._buffers.end(error)
-        self._ended, self._ended_ms = time.monotonic(), to_millis(self._clock.now())
+        self._ended = time.monotonic()
+        self._times.ended()
         runtime_ms = int((self._ended - self._began) * 1000)
         try:
             if error is not None:

@@ -21,15 +21,15 @@ def gauges(values: Mapping[str, Any], scope: tuple[str, ...] = ()) -> list[Readi
     return [(scope, name, MetricKind.GAUGE, value, ()) for name, value in values.items()]
 
 
-def checkpoint_metrics(checkpoints: CheckpointStatistics, restored_at_ms: int) -> dict[str, Any]:
+def checkpoint_metrics(checkpoints: CheckpointStatistics) -> dict[str, Any]:
     """How checkpoints come along. What there is none of yet is -1 or a text that says so, as in Flink."""
-    newest = checkpoints.newest
+    newest, restoration = checkpoints.newest, checkpoints.restoration
     return {
         "totalNumberOfCheckpoints": checkpoints.begun,
         "numberOfInProgressCheckpoints": checkpoints.in_progress,
         "numberOfCompletedCheckpoints": checkpoints.completed,
         "numberOfFailedCheckpoints": checkpoints.failed,
-        "lastCheckpointRestoreTimestamp": restored_at_ms,
+        "lastCheckpointRestoreTimestamp": -1 if restoration is None else restoration.time,
         "lastCompletedCheckpointId": -1 if newest is None else newest.id,
         "lastCheckpointDuration": -1 if newest is None else newest.duration_ms,
         "lastCheckpointSize": -1 if newest is None else newest.bytes_written,

@@ -1,4 +1,4 @@
-"""For how long a job has been in which state, as its metrics tell."""
+"""When a job began and ended, and for how long it has been in which state, as its metrics tell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from firesteel.common.job_status import JobStatus
+from firesteel.common.time import to_millis
 
 __all__ = ["JobTimes"]
 
@@ -28,8 +29,9 @@ class JobTimes:
         self._status = JobStatus.CREATED
         self._since = now()
         self._down_since: float | None = None
-        #: When the last attempt that started from a checkpoint did so, in milliseconds since 1970; -1: none has.
-        self.restored_at_ms = -1
+        #: In milliseconds since 1970. They stay what they are, whatever time a simulation skips later.
+        self.began_ms = to_millis(self._since)
+        self.ended_ms: int | None = None
 
     def changed(self, status: JobStatus) -> None:
         """The job has gone to ``status``."""
@@ -40,9 +42,9 @@ class JobTimes:
             elif self._down_since is None and status in _DOWN:
                 self._down_since = self._since
 
-    def restored(self) -> None:
-        """An attempt starts from a checkpoint."""
-        self.restored_at_ms = int(self._now() * 1000)
+    def ended(self) -> None:
+        """The job is over, and nothing of it is left."""
+        self.ended_ms = to_millis(self._now())
 
     def metrics(self) -> dict[str, int]:
         """Under Flink's names."""
