@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -96,6 +97,11 @@ class Session:
         for result in results:
             if not result.success:
                 raise result.result_or_exc
+
+    def write_as_of(self, microseconds: int) -> None:
+        """Have the statements from now on written with timestamps from this one on, in their order."""
+        ticks = itertools.count(microseconds)
+        self._cluster.timestamp_generator = lambda: next(ticks)  # the session asks its cluster
 
     def close(self) -> None:
         """End all connections."""

@@ -11,7 +11,6 @@ values come again for a while. Written ahead, the records of a checkpoint are ke
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -206,8 +205,7 @@ class _MarkedRows(StagedClient[Any]):
             begun = self._mark(batch.id)
         if begun is None:
             return
-        ticks = itertools.count(begun)
-        self._session.driver.timestamp_generator = lambda: next(ticks)
+        self._session.write_as_of(begun)
         self._rows.write_batch(batch.records)
         with self._session.told(self._target.describe()):
             self._session.execute(self._end, [batch.id])
