@@ -87,12 +87,11 @@ def test_nothing_is_repeated_after_a_task_has_waited(reports: TaskReports, sent:
 
 
 def test_a_task_is_busy_rests_or_waits(sent: Sent) -> None:
-    began = time.monotonic()
     reports = TaskReports(sent.put, NEVER, clock=lambda: 7.0)
     reports.rested(since=time.monotonic() - 5)
     reports.begin_to_wait(lambda: numbered(1))
-    first = sent.get(timeout=PATIENCE)
-    while time.monotonic() == began:
+    first, waits_since = sent.get(timeout=PATIENCE), time.monotonic()
+    while time.monotonic() == waits_since:
         pass
     reports.end_to_wait()
     reports.report(numbered(2))
