@@ -38,8 +38,6 @@ class RunningReporter:
         self._wake = threading.Event()
         self._over = False
         self._has_failed = False
-        #: Set when the reporter is open, or could not be opened.
-        self.opened = threading.Event()
         reporter._collect = self.collect
         name = f"firesteel-reporter-{settings.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -86,9 +84,7 @@ class RunningReporter:
     # The thread.
 
     def _run(self) -> None:
-        is_open = self._try("cannot be started, so nothing is reported there", self._open)
-        self.opened.set()
-        if not is_open:
+        if not self._try("cannot be started, so nothing is reported there", self._open):
             return
         is_last = False
         while not is_last:
@@ -139,12 +135,11 @@ class JobReporting:
     def end(self) -> None:
         """Let them report for the last time, those that no other job has."""
         for identity, reporter in self._reporters.items():
-            with _lock:
+            with _lock:  # a job that starts now waits, so that it finds the port of this one free
                 reporter.jobs -= 1
                 if not reporter.jobs:
                     del _running[identity]
-            if not reporter.jobs:
-                reporter.end()
+                    reporter.end()
             reporter.remove(self._registry)
 
 

@@ -65,7 +65,7 @@ class MetricReporter(ABC):
 
     @abstractmethod
     def report(self, metrics: Sequence[ReportedMetric]) -> None:
-        """Tell how all metrics are now; called every ``interval``, and a last time when the job has ended."""
+        """Tell how all metrics are now; called every ``interval``, and once more when the last of its jobs has ended."""
 
     def close(self) -> None:
         """Release what `open` took."""

@@ -39,7 +39,7 @@ class TaskReports:
         self._clock = clock
         self._lock = threading.Lock()
         self._last: TaskReport | None = None
-        self._began = self._reported_at = time.monotonic()
+        self._reported_at = time.monotonic()
         #: When the next report is due.
         self.due_at = self._reported_at + seconds
         self._waiting_since: float | None = None
@@ -92,20 +92,21 @@ class TaskReports:
         share = min(1.0, self._waited / seconds) if seconds > 0 else 0.0
         self._waited_before += self._waited
         self._reported_at, self._waited, self.due_at = now, 0.0, now + self._seconds
+        at = self._clock()
         self._send(
             replace(
                 self._last,
                 back_pressure=share,
-                times=self._times(now),
+                times=self._times(at - self._last.began),
                 process=None if self._process is None else self._process(),
-                at=self._clock(),
+                at=at,
             )
         )
 
-    def _times(self, now: float) -> TaskTimes:
+    def _times(self, age: float) -> TaskTimes:
+        """Of a task that was opened ``age`` seconds ago."""
         waited, rested = self._waited_before, self._rested
-        busy = max(0.0, now - self._began - waited - rested)
-        return TaskTimes(busy * 1000, rested * 1000, waited * 1000)
+        return TaskTimes(max(0.0, age - waited - rested) * 1000, rested * 1000, waited * 1000)
 
     def _add_waiting(self, now: float) -> None:
         assert self._waiting_since is not None

@@ -59,6 +59,7 @@ class WriteAheadOperator(FunctionOperator):
         self._subtask = context.runtime.get_index_of_this_subtask()
         self._now = context.services.now
         self._checkpointing = context.checkpointing
+        context.system_metrics.gauge("pendingCommittables", lambda: len(self._segments))
         committer = _committer_of(self._sink)
         job_id = self._sink.job_id or context.services.job_id
         self._notes = f"{job_id}-{uuid.uuid4().hex[:16]}"
