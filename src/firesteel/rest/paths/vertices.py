@@ -128,7 +128,7 @@ ENDPOINTS = (
         f"{_ROOT}/jm-operator-metrics",
         _driver_metrics,
         "Metrics",
-        "Metrics that the driver has of operators.",
+        "Metrics that the driver has of operators: none yet.",
         query=(GET_METRICS,),
     ),
     Endpoint(
