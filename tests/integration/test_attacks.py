@@ -161,7 +161,7 @@ def attacked(spark: None) -> Iterator[Attacked]:
 
     directory = Path(tempfile.mkdtemp(prefix="firesteel-attacked-"))
     directory.chmod(0o755)  # others may look around here; pytest's own directories are closed to them
-    options = {**OPTIONS, "execution.checkpointing.dir": str(directory / "checkpoints")}
+    options = {**OPTIONS, "execution.checkpointing.dir": str(directory / "checkpoints"), "rest.port": "0"}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
     build(env.set_parallelism(2), directory, 500.0)
     with launch.register_jobs():
@@ -187,8 +187,8 @@ def test_everything_listens_on_loopback_only(attacked: Attacked) -> None:
     assert sum("java" in port.process.command for port in ports) >= 4, (
         "Spark's own, and two tasks with two receivers"
     )
-    assert sum(port.process.pid == os.getpid() for port in ports) >= 2, (
-        "control connections, and firesteel list"
+    assert sum(port.process.pid == os.getpid() for port in ports) >= 3, (
+        "control connections, firesteel list, and REST"
     )
 
 
