@@ -23,7 +23,7 @@ from firesteel.jobmaster.task_states import ExecutionState, TaskStatus
 from firesteel.metrics import MetricKind, MetricValue
 from firesteel.plan.exchange import Rebalance
 from firesteel.plan.job_plan import JobPlan
-from firesteel.plan.messages import OperatorStatistics, SubtaskStatistics, TaskId, TaskReport
+from firesteel.plan.messages import OperatorStatistics, SubtaskStatistics, TaskId, TaskReport, TaskTimes
 from firesteel.plan.state_handles import CheckpointKind
 from firesteel.rest.outline import JobOutline, outline_of
 from firesteel_support.flow import Flow
@@ -87,7 +87,12 @@ def report(vertex_number: int, index: int) -> TaskReport:
     )
     subtask = SubtaskStatistics(vertex.number, index, 10, 7 + index, 100, 70, 2, 1)
     return TaskReport(
-        counts, {"seen": accumulator}, metrics, back_pressure=0.3 * (index + 1), subtasks=(subtask,)
+        counts,
+        {"seen": accumulator},
+        metrics,
+        back_pressure=0.3 * (index + 1),
+        subtasks=(subtask,),
+        times=TaskTimes(600.0, 300.0, 100.0),
     )
 
 

@@ -125,6 +125,17 @@ def test_records_in_and_out_are_those_that_pass_the_ends_of_the_chain() -> None:
     assert follower["metrics"]["write-records"] == 0, "nothing of a sink leaves it"
 
 
+def test_bytes_and_times_are_those_that_tasks_have_reported() -> None:
+    details = vertices.vertex_details(sample.outline().vertices[1], sample.running())
+    shown = [each["metrics"] for each in details["subtasks"]]
+    assert [(each["read-bytes"], each["write-bytes"]) for each in shown] == [(100, 70)] * 2
+    assert [each["accumulated-busy-time"] for each in shown] == [600.0] * 2
+    aggregated = details["aggregated"]["metrics"]
+    assert (aggregated["read-bytes"]["sum"], aggregated["accumulated-idle-time"]["sum"]) == (200, 600)
+    untimed = jobs.job_details(sample.outline(), sample.created())["vertices"][1]["metrics"]
+    assert (untimed["accumulated-busy-time"], untimed["accumulated-idle-time"]) == ("NaN", 0)
+
+
 def test_back_pressure_is_high_above_half_of_the_time() -> None:
     vertex = sample.outline().vertices[1]
     shown = vertices.back_pressure(vertex, sample.running(), sample.metric_registry(sample.running()))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.task_states import ExecutionState, TaskStatus
-from firesteel.plan.messages import TaskId, TaskReport
+from firesteel.plan.messages import TaskId, TaskReport, TaskTimes
 from firesteel.rest.outline import JobOutline, VertexOutline
 
 __all__ = [
@@ -29,15 +29,6 @@ __all__ = [
 
 #: What stands for a host that is not known yet, as in Flink.
 NO_HOST = "(unassigned)"
-
-#: Figures that are not measured yet.
-_NOT_MEASURED = (
-    "read-bytes",
-    "write-bytes",
-    "accumulated-backpressured-time",
-    "accumulated-idle-time",
-    "accumulated-busy-time",
-)
 
 #: The state of a vertex whose subtasks have different ones is the first of these that one of them has.
 _FIRST_OF = (
@@ -62,7 +53,10 @@ class Subtask:
     pid: int = 0
     records_in: int = 0
     records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     back_pressure: float | None = None
+    times: TaskTimes | None = None
     accumulators: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -124,37 +118,38 @@ def _subtask(
     status = statuses.get(task)
     if status is None:
         return Subtask(index, max(0, snapshot.attempt - 1), ExecutionState.CREATED, snapshot.now)
-    return _of_status(index, status, snapshot.now, *_counted(vertex, index, report))
+    found = _of_status(index, status, snapshot.now)
+    return found if report is None else _with_report(found, vertex, report)
 
 
 def _task_of(vertex: VertexOutline, index: int) -> TaskId:
     return TaskId(vertex.stage, vertex.first_task + index)
 
 
-def _of_status(index: int, status: TaskStatus, now: int, *reported: Any) -> Subtask:
+def _of_status(index: int, status: TaskStatus, now: int) -> Subtask:
     return Subtask(
-        index,
-        max(0, status.attempt - 1),
-        status.state,
-        now,
-        status.since,
-        status.host,
-        status.pid,
-        *reported,
+        index, max(0, status.attempt - 1), status.state, now, status.since, status.host, status.pid
     )
 
 
-def _counted(
-    vertex: VertexOutline, index: int, report: TaskReport | None
-) -> tuple[int, int, float | None, Mapping[str, Any]]:
-    if report is None:
-        return 0, 0, None, {}
-    counts = {each.operator_id: each for each in report.operators if each.subtask == index}
+def _with_report(subtask: Subtask, vertex: VertexOutline, report: TaskReport) -> Subtask:
+    """With what its task has reported. A task may host subtasks of several vertices: times and accumulators are those of all."""
+    counts = {each.operator_id: each for each in report.operators if each.subtask == subtask.index}
     head = counts.get(vertex.operators[0].id)
-    records_in = head.records_in if head is not None and vertex.inputs else 0
     leaving = [counts[each.id] for each in vertex.operators if each.leaves and each.id in counts]
-    # A task may host subtasks of several vertices; its accumulators are those of all of them.
-    return records_in, sum(each.records_out for each in leaving), report.back_pressure, report.accumulators
+    exchanged = [
+        each for each in report.subtasks if (each.vertex, each.subtask) == (vertex.number, subtask.index)
+    ]
+    return replace(
+        subtask,
+        records_in=head.records_in if head is not None and vertex.inputs else 0,
+        records_out=sum(each.records_out for each in leaving),
+        bytes_in=sum(each.bytes_in for each in exchanged),
+        bytes_out=sum(each.bytes_out for each in exchanged),
+        back_pressure=report.back_pressure,
+        times=report.times,
+        accumulators=report.accumulators,
+    )
 
 
 def state_of_all(states: Sequence[ExecutionState]) -> ExecutionState:
@@ -188,36 +183,41 @@ def state_counts(subtasks: Iterable[Subtask]) -> dict[str, int]:
 
 
 def io_metrics(subtasks: Iterable[Subtask]) -> dict[str, Any]:
-    """Records in and out, added up. Bytes and shares of time are not measured yet, and ``-complete`` says so."""
+    """Records, bytes and times, added up. Where no task has told its times yet, busy is not a number, as in Flink."""
     subtasks = list(subtasks)
+    is_timed = any(each.times is not None for each in subtasks)
+    sums = {name: sum(map(get, subtasks)) for name, get in _FIGURES.items()}
+    counts = ("read-bytes", "write-bytes", "read-records", "write-records")
     return {
-        "read-bytes": 0,
-        "read-bytes-complete": False,
-        "write-bytes": 0,
-        "write-bytes-complete": False,
-        "read-records": sum(each.records_in for each in subtasks),
-        "read-records-complete": True,
-        "write-records": sum(each.records_out for each in subtasks),
-        "write-records-complete": True,
-        "accumulated-backpressured-time": 0,
-        "accumulated-idle-time": 0,
-        "accumulated-busy-time": "NaN",
+        **sums,
+        **{f"{name}-complete": True for name in counts},
+        "accumulated-busy-time": float(sums["accumulated-busy-time"]) if is_timed else "NaN",
     }
 
 
 def aggregated(subtasks: Sequence[Subtask]) -> dict[str, Any]:
     """How figures are distributed over subtasks."""
-    read: dict[str, Callable[[Subtask], int]] = {
-        **dict.fromkeys(_NOT_MEASURED, lambda _: 0),
-        "read-records": lambda each: each.records_in,
-        "write-records": lambda each: each.records_out,
-    }
     durations = [each.state_durations() for each in subtasks]
     states = durations[0] if durations else {}
     return {
-        "metrics": {name: distribution([get(each) for each in subtasks]) for name, get in read.items()},
+        "metrics": {name: distribution(list(map(get, subtasks))) for name, get in _FIGURES.items()},
         "status-duration": {state: distribution([each[state] for each in durations]) for state in states},
     }
+
+
+def _spent(name: str) -> Callable[[Subtask], int]:
+    return lambda subtask: 0 if subtask.times is None else int(getattr(subtask.times, name))
+
+
+_FIGURES: dict[str, Callable[[Subtask], int]] = {
+    "read-bytes": lambda each: each.bytes_in,
+    "write-bytes": lambda each: each.bytes_out,
+    "read-records": lambda each: each.records_in,
+    "write-records": lambda each: each.records_out,
+    "accumulated-backpressured-time": _spent("back_pressured_ms"),
+    "accumulated-idle-time": _spent("idle_ms"),
+    "accumulated-busy-time": _spent("busy_ms"),
+}
 
 
 def distribution(values: Sequence[int]) -> dict[str, int]:
