@@ -10,6 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from firesteel.common._metric_values import DistributionSummary, HistogramSummary, MeterSummary
@@ -90,6 +91,7 @@ def _samples(value: Any) -> Iterator[tuple[str, dict[str, str], float]]:
                 yield "", {}, found
 
 
+@lru_cache(maxsize=4096)  # the same names come with every scrape
 def _clean(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text)
 
