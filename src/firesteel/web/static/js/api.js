@@ -91,13 +91,18 @@ export const patch = (path) => request("PATCH", path);
 export const put = (path, body) => request("PUT", path, { body });
 export const remove = (path) => request("DELETE", path);
 
-/** The answer, or undefined where the server does not have it; other errors are errors. */
+const lacking = new Set(); // paths of what the server will never have
+
+/** The answer, or undefined where the server does not have it; what it says it never has is not asked for again. */
 export async function getIfThere(path, signal) {
+  const [plain] = path.split("?");
+  if (lacking.has(plain)) return undefined;
   try {
     return await get(path, signal);
   } catch (error) {
-    if (error instanceof ServerError && error.status >= 400) return undefined;
-    throw error;
+    if (!(error instanceof ServerError)) throw error;
+    if (error.status === 501) lacking.add(plain);
+    return undefined;
   }
 }
 

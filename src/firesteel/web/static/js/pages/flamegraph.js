@@ -12,10 +12,10 @@ import { jobPage } from "./job_frame.js";
 const KINDS = [["full", "All"], ["on_cpu", "Working"], ["off_cpu", "Waiting"]];
 
 export function flamegraph(view) {
-  const state = { vertex: view.query.get("vertex") ?? undefined, kind: view.query.get("kind") ?? "full", subtask: view.query.get("subtask") ?? "", answer: undefined, sentence: undefined, flame: { filter: "" } };
+  const state = { vertex: view.query.get("vertex") ?? undefined, kind: view.query.get("kind") ?? "full", subtask: view.query.get("subtask") ?? "", answer: undefined, sentence: undefined, isMissing: false, flame: { filter: "" } };
   const page = jobPage(view, "flamegraph", { load: (job, signal) => load(job, state, signal), body: (job) => content(job, state, { change, redraw: () => page.draw() }), every: 3 });
   const change = (changes) => {
-    Object.assign(state, changes, { answer: undefined, sentence: undefined, flame: { filter: state.flame.filter } });
+    Object.assign(state, changes, { answer: undefined, sentence: undefined, isMissing: false, flame: { filter: state.flame.filter } });
     rewrite(`/jobs/${view.params.jid}/flamegraph`, { vertex: state.vertex, kind: state.kind, subtask: state.subtask });
     page.draw();
     page.ask();
@@ -24,13 +24,14 @@ export function flamegraph(view) {
 
 async function load(job, state, signal) {
   state.vertex ??= job.vertices?.[0]?.id;
+  if (state.isMissing) return;
   const subtask = state.subtask === "" ? "" : `&subtaskindex=${state.subtask}`;
   try {
     const { data, endTimestamp } = await get(`/jobs/${job.jid}/vertices/${state.vertex}/flamegraph?type=${state.kind}${subtask}`, signal);
     Object.assign(state, { answer: data, at: endTimestamp, sentence: data ? undefined : "The server has no samples yet; it is taking some." });
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
-    state.sentence = error.message;
+    Object.assign(state, { sentence: error.message, isMissing: error.isMissing });
   }
 }
 

@@ -1,10 +1,10 @@
 // The processes that the system consists of: the job manager, and the task managers with their slots.
 
-import { get, getIfThere, metricValues, newest } from "../api.js";
+import { get, getIfThere, metricValues, newest, ServerError } from "../api.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { link } from "../router.js";
-import { badge, bar, choice, facts, message, section, settings, table, waiting } from "../parts/controls.js";
+import { bar, choice, facts, message, section, settings, table, waiting } from "../parts/controls.js";
 
 export function taskManagers(view) {
   const state = { rows: newest("/taskmanagers")?.taskmanagers, order: {}, error: undefined };
@@ -102,11 +102,20 @@ async function loadShared(path, state, signal) {
     state.names ??= ((await getIfThere(`${path}/metrics`, signal)) ?? []).map(({ id }) => id).sort();
     state.metrics = state.names.length ? await metricValues(`${path}/metrics`, state.names, signal) : new Map();
   }
-  if (state.tab === "threads") state.threads = (await getIfThere(`${path}/thread-dump`, signal))?.threadInfos ?? [];
+  if (state.tab === "threads" && !state.sentence) await loadThreads(path, state, signal);
+}
+
+async function loadThreads(path, state, signal) {
+  try {
+    state.threads = (await get(`${path}/thread-dump`, signal)).threadInfos ?? [];
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    state.sentence = error.message;
+  }
 }
 
 function shared(_path, state, draw) {
   if (state.tab === "metrics") return section("Metrics", {}, state.metrics ? settings([...state.metrics].map(([name, value]) => [name, Number.isFinite(value) ? format.exact(value) : "–"]), state.list, draw, "metrics") : waiting(8));
-  if (!state.threads) return section("Threads", {}, waiting(8));
-  return section("Threads", {}, state.threads.length ? state.threads.map((each, at) => h("details", { key: `${each.threadName} ${at}` }, h("summary", {}, each.threadName), h("pre", { class: "traceback" }, each.stringifiedThreadInfo))) : message("The server gives no stacks of threads."));
+  if (!state.threads) return section("Threads", {}, state.sentence ? message(state.sentence) : waiting(8));
+  return section("Threads", {}, state.threads.length ? state.threads.map((each, at) => h("details", { key: `${each.threadName} ${at}` }, h("summary", {}, each.threadName), h("pre", { class: "traceback" }, each.stringifiedThreadInfo))) : message("There are no threads."));
 }

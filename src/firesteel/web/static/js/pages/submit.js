@@ -12,6 +12,7 @@ export function submit(view) {
   const draw = () => view.show(h("h1", {}, "Submit a job"), content(state, { draw, ask: () => ask() }));
   view.title("Submit");
   const ask = view.poll(async (signal) => {
+    if (state.isMissing) return;
     state.files = (await get("/jars", signal)).files ?? [];
     state.sentence = undefined;
     draw();
