@@ -20,7 +20,6 @@ from firesteel.common.job_client import JobClient
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.rest.service import RestService
 from firesteel.rest.settings import RestSettings
-from firesteel_support.page_server import page_server
 from firesteel_support.servers.chromium import Browser, Page, chromium
 
 pytestmark = pytest.mark.spark
@@ -48,11 +47,11 @@ def site(browser: Browser, spark: None, tmp_path_factory: pytest.TempPathFactory
     """The pages of a driver with three jobs, of which one runs."""
     directory = tmp_path_factory.mktemp("site")
     service = RestService(RestSettings())
-    with launch.observe_jobs(service), page_server(service.url) as url:
+    with launch.observe_jobs(service):
         watched_jobs.run_to_failure(_environment(directory))
         watched_jobs.run_to_end(_environment(directory))
         running = watched_jobs.start(_environment(directory, {"execution.checkpointing.interval": "1 s"}))
-        yield Site(url, running)
+        yield Site(service.url, running)
         running.cancel().result()
     service.close()
 

@@ -31,6 +31,12 @@ def test_every_import_is_of_a_file_that_is_there_and_has_the_names(script: Path)
         assert wanted <= exported, source
 
 
+def test_all_modules_are_loaded_at_once_instead_of_one_behind_the_other() -> None:
+    text = (directory() / INDEX).read_text()
+    named = re.findall(r'rel="modulepreload" href="([^"]+)"', text)
+    assert sorted(named) == sorted(set(NAMES) & {str(path.relative_to(directory())) for path in SCRIPTS} - {"js/early.js"})
+
+
 def test_every_script_is_used() -> None:
     text = "".join(path.read_text() for path in [*SCRIPTS, directory() / INDEX])
     assert [path.name for path in SCRIPTS if f"/{path.name}" not in text] == []
