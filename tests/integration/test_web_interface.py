@@ -105,8 +105,12 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     page.wait("document.querySelectorAll('.vertex').length >= 3")
     assert not page.run("Boolean(document.querySelector('main img'))"), "a name was taken for HTML"
     # Rates are there, and the first checkpoint has told the size of the state.
-    page.wait("[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))")
-    page.wait("[...document.querySelectorAll('.vertex .figure')].some(e => /state .*[1-9].*B$/.test(e.textContent))")
+    page.wait(
+        "[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))"
+    )
+    page.wait(
+        "[...document.querySelectorAll('.vertex .figure')].some(e => /state .*[1-9].*B$/.test(e.textContent))"
+    )
     picture("dataflow")
     page.click(".vertex:last-of-type")
     page.wait("document.querySelectorAll('.drawer .strip').length >= 1")
@@ -114,7 +118,9 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     for tab in ("Watermarks", "Back pressure", "Accumulators", "Task managers"):
         page.click(".drawer .choice button", tab)
         page.wait("document.querySelector('.drawer .table') !== null")
-        page.wait(f"document.querySelector('.drawer .choice [aria-pressed=true]').textContent === {json.dumps(tab)}")
+        page.wait(
+            f"document.querySelector('.drawer .choice [aria-pressed=true]').textContent === {json.dumps(tab)}"
+        )
     page.click(".drawer-head button")
     page.wait("document.querySelector('.drawer') === null")
     _click_through_tabs(page, picture)
@@ -209,7 +215,9 @@ def test_colours_follow_the_system_until_somebody_chooses(
     assert dark != light
     page.open(site.job)
     page.run("location.reload()")
-    page.wait("[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))")
+    page.wait(
+        "[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))"
+    )
     picture("dark")
     page.press("d")
     page.wait(f"{ground} === {json.dumps(light)}")
@@ -224,7 +232,9 @@ def test_a_phone_shows_every_page_without_moving_sideways(
     page.resize(390, 844, mobile=True)
     page.open(site.job)
     page.run("location.reload()")
-    page.wait("[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))")
+    page.wait(
+        "[...document.querySelectorAll('.vertex .figure')].some(e => /out .*[1-9].*\\/s/.test(e.textContent))"
+    )
     picture("phone")
     for key, what in (("2", ".picks li"), ("3", ".columns a"), ("5", ".piece"), ("7", "dt")):
         page.press(key)
@@ -262,7 +272,9 @@ def test_nobody_is_asked_while_the_tab_is_hidden(page: Page) -> None:
     assert len(page.requested) > before
 
 
-@pytest.mark.parametrize("script", sorted((Path(__file__).parent / "web_checks").glob("*.js")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script", sorted((Path(__file__).parent / "web_checks").glob("*.js")), ids=lambda path: path.stem
+)
 def test_parts_of_the_pages(page: Page, script: Path) -> None:
     """Layout, charts and the like, checked where they run."""
     failures = page.run(f"(async () => {{ {script.read_text()} }})()")

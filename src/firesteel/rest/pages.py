@@ -32,5 +32,7 @@ class _Files(StaticFiles):
 def page_routes() -> list[BaseRoute]:
     """Routes for the first page and what it loads: not one for everything, so that other paths stay errors with a sentence."""
     files = _Files(directory=directory(), html=True)
-    places = [f"/{path.name}/{{file:path}}" if path.is_dir() else f"/{path.name}" for path in directory().iterdir()]
+    places = [
+        f"/{path.name}/{{file:path}}" if path.is_dir() else f"/{path.name}" for path in directory().iterdir()
+    ]
     return [Route(place, files) for place in ("/", *sorted(places))]

@@ -26,7 +26,9 @@ def test_every_import_is_of_a_file_that_is_there_and_has_the_names(script: Path)
     for names, source in re.findall(r'^import (.+?) from "(.+?)";$', script.read_text(), re.MULTILINE):
         target = (script.parent / source).resolve()
         assert target.is_file(), source
-        exported = set(re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", target.read_text(), re.MULTILINE))
+        exported = set(
+            re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", target.read_text(), re.MULTILINE)
+        )
         wanted = set(re.findall(r"\w+", names)) if names.startswith("{") else set()
         assert wanted <= exported, source
 
@@ -34,7 +36,9 @@ def test_every_import_is_of_a_file_that_is_there_and_has_the_names(script: Path)
 def test_all_modules_are_loaded_at_once_instead_of_one_behind_the_other() -> None:
     text = (directory() / INDEX).read_text()
     named = re.findall(r'rel="modulepreload" href="([^"]+)"', text)
-    assert sorted(named) == sorted(set(NAMES) & {str(path.relative_to(directory())) for path in SCRIPTS} - {"js/early.js"})
+    assert sorted(named) == sorted(
+        set(NAMES) & {str(path.relative_to(directory())) for path in SCRIPTS} - {"js/early.js"}
+    )
 
 
 def test_every_script_is_used() -> None:
@@ -47,7 +51,9 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_inline(name: str) -> None:
     text = (directory() / name).read_text()
     addresses = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
     assert addresses == set()
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text
+    )
     if name.endswith(".html"):
         assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", text)
 

@@ -164,7 +164,15 @@ class Page:
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other: letters, or names such as ArrowRight."""
-        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        codes = {
+            "Enter": 13,
+            "Tab": 9,
+            "Escape": 27,
+            "ArrowLeft": 37,
+            "ArrowUp": 38,
+            "ArrowRight": 39,
+            "ArrowDown": 40,
+        }
         for key in keys:
             text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 else {}
             code = codes.get(key, 0)
@@ -204,9 +212,7 @@ class Page:
 
     def run(self, expression: str) -> Any:
         """The value of an expression, of a promise when it is kept."""
-        answer = self._call(
-            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
-        )
+        answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
             raise AssertionError(f"{expression}: {details.get('exception', {}).get('description', details)}")
@@ -218,12 +224,16 @@ class Page:
         while not self.run(condition):
             if time.monotonic() > deadline:
                 text = self.run("document.body.innerText")
-                raise AssertionError(f"not true: {condition}; the page shows:\n{text}\nmistakes: {self.mistakes}")
+                raise AssertionError(
+                    f"not true: {condition}; the page shows:\n{text}\nmistakes: {self.mistakes}"
+                )
             time.sleep(0.03)
 
     def wait_for_text(self, text: str, selector: str = "body") -> None:
         """Return when an element contains a text."""
-        self.wait(f"[...document.querySelectorAll({json.dumps(selector)})].some(e => e.textContent.includes({json.dumps(text)}))")
+        self.wait(
+            f"[...document.querySelectorAll({json.dumps(selector)})].some(e => e.textContent.includes({json.dumps(text)}))"
+        )
 
     def screenshot(self, path: Path) -> None:
         """Write what can be seen as a PNG file."""
