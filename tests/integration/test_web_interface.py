@@ -74,6 +74,7 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     page.prefer("light")
     page.open(site.url)
     yield page
+    page.close()
     assert page.mistakes == []
 
 

@@ -72,7 +72,7 @@ class Browser:
         """A new tab."""
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
-        page = Page(self, session)
+        page = Page(self, session, target)
         self._pages[session] = page
         page.begin()
         page.resize(width, height)
@@ -103,9 +103,10 @@ class Browser:
 class Page:
     """One tab, with what a person does in it, and the mistakes that it made."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
+    def __init__(self, browser: Browser, session: str, target: str) -> None:
         self._browser = browser
         self._session = session
+        self._target = target
         self._requests: dict[str, str] = {}
         self.mistakes: list[str] = []
         self.requested: list[str] = []
@@ -114,6 +115,10 @@ class Page:
         """Have the browser tell what happens."""
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+
+    def close(self) -> None:
+        """Close the tab."""
+        self._browser.call("Target.closeTarget", {"targetId": self._target})
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         return self._browser.call(method, params, self._session)

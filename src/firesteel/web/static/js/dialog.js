@@ -52,7 +52,8 @@ export function confirm({ title, text, fields = [], confirmLabel, danger = false
         h("button", { type: "submit", class: danger && state.phase !== "done" ? "danger" : "primary", disabled: state.phase === "working" },
           state.phase === "done" ? "Close" : state.phase === "working" ? "Working …" : confirmLabel)));
   draw();
-  dialog.querySelector("input, button[type=submit]")?.focus();
+  // Enter alone must not do what cannot be undone.
+  dialog.querySelector(danger ? "input, button[type=button]" : "input, button[type=submit]")?.focus();
 }
 
 function valuesOf(form, fields) {
@@ -70,11 +71,11 @@ function fieldRow({ name, label, type = "text", value, help, ...rest }, disabled
 
 /** Show something until it is closed. */
 export function inform(title, content) {
-  open((dialog) => [
+  open((dialog) => h("div", { class: "dialog-content" },
     h("h2", {}, title),
     content,
     h("div", { class: "dialog-buttons" }, h("button", { class: "primary", onClick: () => dialog.close() }, "Close")),
-  ], { label: title });
+  ), { label: title });
 }
 
 export const isOpen = () => document.querySelector("dialog[open]") !== null;

@@ -81,23 +81,17 @@ onSystemChange(drawTop);
 export function openPage({ missing }) {
   const before = current;
   const target = resolve(location.hash);
-  if (before.keep?.(target)) {
-    before.path = target.path;
-    drawTop();
-    return;
-  }
   before.controller.abort();
   const controller = new AbortController();
   const main = document.getElementById("main");
-  current = { controller, path: target.path, keep: undefined };
+  current = { controller, path: target.path };
+  show(main); // what is drawn by hand, such as a graph, belongs to the page that was there
   const view = {
     ...target,
     signal: controller.signal,
     show: (...content) => controller.signal.aborted || show(main, ...content),
     poll: (ask, options) => poll(ask, controller.signal, options),
     title: (text) => (document.title = text ? `${text} · Firesteel` : "Firesteel"),
-    /** Called with the next address: true if this page shows it, too, and need not be opened anew. */
-    keepFor: (decide) => (current.keep = decide),
   };
   view.title("");
   drawTop();

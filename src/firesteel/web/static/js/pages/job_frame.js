@@ -28,7 +28,7 @@ export function jobPage(view, tab, { load = async () => {}, body, every = 1 }) {
     await load(state.job, signal);
     draw();
   }, { every, failed: (error) => { state.error = error; draw(); } });
-  draw();
+  queueMicrotask(draw); // later, because what the page draws with is defined behind this call
   return { draw, ask };
 }
 

@@ -111,7 +111,7 @@ function askDelete(file, act) {
 
 async function showPlan(file, state, act) {
   try {
-    const { plan } = await get(`/jars/${encodeURIComponent(file.id)}/plan`);
+    const { plan } = await post(`/jars/${encodeURIComponent(file.id)}/plan`);
     state.plan = { name: file.name, nodes: nodesOfPlan(plan) };
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;

@@ -82,7 +82,7 @@ export class Graph {
     const live = this.figures.get(node.id) ?? {};
     const classes = ["vertex", kindOf(live.status), loadClass(live), this.chosen === node.id ? "chosen" : ""].join(" ");
     return h("g", { key: node.id, class: classes, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, tabindex: node.id === this.entry() ? 0 : -1, role: "button", "aria-label": describe(node, live), "data-vertex": node.id,
-      onClick: () => this.choose(node.id), onFocus: () => this.focus(node.id) },
+      onClick: () => this.viewport.isDragged() || this.choose(node.id), onFocus: (event) => this.focus(node.id, event.target.matches(":focus-visible")) },
       h("title", {}, node.lines.join("\n")),
       h("rect", { class: "body", width, height, rx: 9 }),
       h("rect", { class: "edge-of", width: 5, height: height - 18, x: 0, y: 9, rx: 2 }),
@@ -116,9 +116,9 @@ export class Graph {
     return this.nodes.some(({ id }) => id === this.focused) ? this.focused : this.nodes[0]?.id;
   }
 
-  focus(id) {
+  focus(id, isByKeyboard) {
     this.focused = id;
-    this.viewport.reveal(this.placed.nodes.get(id));
+    if (isByKeyboard) this.viewport.reveal(this.placed.nodes.get(id)); // under a pointer nothing may move away
     this.draw();
   }
 

@@ -14,6 +14,7 @@ export class Viewport {
     this.content = { width: 1, height: 1 };
     this.touched = false;
     this.pointers = new Map();
+    this.dragged = 0; // pixels since a pointer went down
     this.listen();
   }
 
@@ -64,6 +65,11 @@ export class Viewport {
     if (dx || dy) this.pan(dx, dy);
   }
 
+  /** Whether the pointer that is released now has moved the drawing, so that no click is meant. */
+  isDragged() {
+    return this.dragged > 5;
+  }
+
   apply() {
     this.group.setAttribute("transform", `translate(${this.x.toFixed(1)} ${this.y.toFixed(1)}) scale(${this.scale.toFixed(3)})`);
     this.onChange?.(this);
@@ -79,7 +85,10 @@ export class Viewport {
       event.preventDefault();
       this.zoom(Math.exp(-event.deltaY * 0.004), place(event));
     }, { passive: false });
-    this.svg.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, place(event)));
+    this.svg.addEventListener("pointerdown", (event) => {
+      this.dragged = 0;
+      this.pointers.set(event.pointerId, place(event));
+    });
     addEventListener("pointerup", (event) => this.pointers.delete(event.pointerId));
     addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
     this.svg.addEventListener("pointermove", (event) => this.drag(event.pointerId, place(event)));
@@ -89,6 +98,7 @@ export class Viewport {
   drag(id, now) {
     const before = this.pointers.get(id);
     if (!before) return;
+    this.dragged += Math.hypot(now[0] - before[0], now[1] - before[1]);
     const others = [...this.pointers].filter(([other]) => other !== id);
     if (others.length === 1) {
       const [[, other]] = others;
