@@ -1,6 +1,6 @@
 """A real browser for tests: Debian's Chromium without a window, driven over its DevTools protocol.
 
-The protocol is JSON over a websocket, so nothing but `websockets` is needed, which the connectors have, too. A `Page`
+The protocol is JSON over a websocket, so nothing but a websocket client is needed, which the connectors have, too. A `Page`
 notes everything that a person with open developer tools would see as a mistake: errors of scripts, what the
 Content-Security-Policy refuses, requests that fail.
 """
