@@ -69,6 +69,7 @@ function patchChildren(parent, old, next, inSvg) {
   const wanted = next.map((node) => {
     const keyOf = isNothing(node) || isText(node) ? null : node.key;
     const [before, dom] = (keyOf !== null ? keyed.get(keyOf) : plain.shift()) ?? [];
+    keyed.delete(keyOf); // a key that comes twice must not show one element in two places
     if (dom && sameKind(before, node)) {
       kept.add(dom);
       patch(dom, before, node, inSvg);

@@ -68,7 +68,7 @@ function resources(answer) {
 }
 
 function slots(state, redraw) {
-  return section("Slots in use", {}, table({ label: "Slots in use", rows: state.answer.allocatedSlots ?? [], keyOf: (row) => JSON.stringify([row.jobId, row.assignedTasks, row.resource]), state: state.slots, redraw, empty: "No slot is in use.", columns: [
+  return section("Slots in use", {}, table({ label: "Slots in use", rows: (state.answer.allocatedSlots ?? []).map((row, at) => ({ ...row, at })), keyOf: ({ at }) => at, state: state.slots, redraw, empty: "No slot is in use.", columns: [
     { name: "Job", value: ({ jobId }) => jobId, cell: ({ jobId }) => h("a", { href: `#/jobs/${jobId}` }, h("code", {}, jobId)) },
     { name: "Tasks", value: ({ assignedTasks }) => assignedTasks, number: true },
     { name: "Cores", value: ({ resource }) => resource?.cpuCores, number: true },

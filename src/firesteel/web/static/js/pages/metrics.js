@@ -10,7 +10,7 @@ import { History } from "../parts/history.js";
 import { chainOf } from "../parts/text.js";
 import { jobPage } from "./job_frame.js";
 
-const DEFAULTS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond"];
+const DEFAULTS = [["numRecordsInPerSecond", "numRecordsIn"], ["numRecordsOutPerSecond", "numRecordsOut"], ["busyTimeMsPerSecond"]]; // the first of each
 const SPANS = [[60_000, "1 min"], [300_000, "5 min"], [900_000, "15 min"]];
 const MOST_LINES = 16;
 const histories = new Map(); // "job vertex" -> History, so that charts go on when one comes back to them
@@ -42,7 +42,7 @@ async function load(job, state, signal) {
   const path = `/jobs/${job.jid}/vertices/${state.vertex}/metrics`;
   try {
     state.names ??= await namesOf(path, signal);
-    state.chosen ??= DEFAULTS.filter((name) => state.names.has(name));
+    state.chosen ??= DEFAULTS.map((names) => names.find((name) => state.names.has(name))).filter(Boolean);
     const wanted = state.chosen.flatMap((name) => state.names.get(name) ?? []);
     const history = historyOf(job, state);
     if (wanted.length) history.add(Date.now(), await metricValues(path, wanted, signal));

@@ -105,7 +105,7 @@ function pressure(answer, _state, { redraw }) {
   const rows = answer.subtasks ?? [];
   const share = (name, key, kind) => ({ name, value: (row) => row[key], cell: (row) => bar(row[key], format.percent(format.number(row[key])), kind) });
   return h("div", {},
-    h("p", {}, "The whole vertex: ", badge(answer.backpressureLevel ?? answer["backpressure-level"] ?? answer.status)),
+    h("p", {}, "The whole vertex: ", badge(answer.backpressureLevel ?? answer["backpressure-level"] ?? "not measured")),
     table({ label: "Back pressure", rows, keyOf: ({ subtask }) => subtask, state: sorting.pressure, redraw, empty: "Nothing measured yet.", columns: [
       { name: "#", value: ({ subtask }) => subtask, number: true },
       share("Back-pressured", "ratio", "held"), share("Busy", "busyRatio", "busy"), share("Idle", "idleRatio", "idle"),

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 
 const FRAME = /^\s*File "(.+)", line (\d+)(?:, in (.+))?/;
 const JAVA = /^\s+at [\w$.<>/]+\(|^\s*\.\.\. \d+ more/;
-const LIBRARY = /[\\/](site-packages|dist-packages|pyspark|firesteel|lib[\\/]python3[^\\/]*)[\\/]|^<frozen/;
+const LIBRARY = /[\\/](site-packages|dist-packages|lib[\\/]python3[^\\/]*|firesteel[\\/](runtime|spark|datastream))[\\/]|^<frozen/;
 
 /** The lines of a traceback in groups: {kind: "text" | "own" | "library", lines}; neighbours of one kind are one group. */
 export function groups(trace) {
