@@ -16,8 +16,10 @@ from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext, St
 from firesteel.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from firesteel.datastream.window import TumblingEventTimeWindows
 
+NAME = "Orders"
+
 #: A name that would do something if anybody took it for HTML.
-NAME = "orders <img src=x onerror=alert(1)>"
+SEEN = "seen <img src=x onerror=alert(1)>"
 
 Order = tuple[int, int, float]
 
@@ -33,7 +35,7 @@ class Checked(MapFunction):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._seen = IntCounter()
-        runtime_context.add_accumulator("orders seen", self._seen)
+        runtime_context.add_accumulator(SEEN, self._seen)
 
     def map(self, value: Order) -> Order:
         self._seen.add(1)
@@ -77,7 +79,7 @@ def start(env: StreamExecutionEnvironment) -> JobClient:
     sums = by_customer.window(TumblingEventTimeWindows.of(Time.seconds(2))).reduce(
         lambda a, b: (b[0], b[1], a[2] + b[2])
     )
-    sums.name("Sum per customer").sink_to(DiscardingSink()).name("Sums")
+    sums.name("Sum per customer").set_parallelism(4).sink_to(DiscardingSink()).name("Sums")
     large = checked.filter(lambda each: each[2] > 80).name("Large orders")
     large.rebalance().map(lambda each: each[1]).name("Customers").sink_to(DiscardingSink()).name("Alerts")
     return env.execute_async(NAME)

@@ -115,6 +115,7 @@ class Page:
         """Have the browser tell what happens."""
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+        self._call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def close(self) -> None:
         """Close the tab."""
@@ -155,7 +156,7 @@ class Page:
         found = f"[...document.querySelectorAll({json.dumps(selector)})].find(e => {json.dumps(text)} === null || e.textContent.trim() === {json.dumps(text)})"
         self.wait(f"Boolean({found})")
         place = self.run(
-            f"(() => {{ const e = {found}; e.scrollIntoView({{block: 'center', inline: 'nearest'}});"
+            f"(() => {{ const e = {found}; e.scrollIntoView({{block: 'nearest', inline: 'nearest'}});"
             " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):

@@ -57,7 +57,7 @@ function vertexTable(job, state, act) {
   const live = (vertex) => state.figures.get(vertex.id) ?? {};
   const at = new Map((job.vertices ?? []).map(({ id }, index) => [id, index]));
   const columns = [
-    { name: "Name", value: ({ id }) => at.get(id), cell: (vertex) => h("button", { class: "link", onClick: () => act.choose(vertex.id) }, vertex.name) },
+    { name: "Name", value: ({ id }) => at.get(id), cell: (vertex) => h("button", { class: "link", onClick: () => act.choose(vertex.id) }, vertex.name.replaceAll(" -> ", " → ")) },
     { name: "State", value: ({ status }) => status, cell: ({ status }) => badge(status) },
     { name: "∥", value: ({ parallelism }) => parallelism, number: true },
     { name: "Load", value: (vertex) => live(vertex).busy, cell: (vertex) => load(live(vertex)) },

@@ -13,7 +13,7 @@ const KINDS = [["full", "All"], ["on_cpu", "Working"], ["off_cpu", "Waiting"]];
 
 export function flamegraph(view) {
   const state = { vertex: view.query.get("vertex") ?? undefined, kind: view.query.get("kind") ?? "full", subtask: view.query.get("subtask") ?? "", answer: undefined, sentence: undefined, isMissing: false, flame: { filter: "" } };
-  const page = jobPage(view, "flamegraph", { load: (job, signal) => load(job, state, signal), body: (job) => content(job, state, { change, redraw: () => page.draw() }), every: 3 });
+  const page = jobPage(view, "flamegraph", { load: (job, signal) => load(job, state, signal).then(() => state.answer || state.isMissing || setTimeout(page.ask, 1500)), body: (job) => content(job, state, { change, redraw: () => page.draw() }), every: 3 });
   const change = (changes) => {
     Object.assign(state, changes, { answer: undefined, sentence: undefined, isMissing: false, flame: { filter: state.flame.filter } });
     rewrite(`/jobs/${view.params.jid}/flamegraph`, { vertex: state.vertex, kind: state.kind, subtask: state.subtask });

@@ -43,8 +43,8 @@ function frame(view, tab, job, draw) {
       h("code", { title: "job id" }, jid),
       h("span", {}, job ? `since ${format.moment(job["start-time"])}` : " "),
       h("span", {}, job ? (job["end-time"] > 0 ? `took ${format.duration(job.duration)}` : `for ${format.duration(job.duration)}`) : ""),
-      h("span", {}, counts.map(([state, amount]) => `${amount} ${state.toLowerCase()}`).join(", "))),
+      h("span", {}, counts.length ? `vertices: ${counts.map(([state, amount]) => `${amount} ${state.toLowerCase()}`).join(", ")}` : "")),
     tabs("Pages of the job", TABS.map(([name, label]) => [`#/jobs/${jid}/${name}`, label, name === tab])));
 }
 
-export const vertexName = (job, id) => job?.vertices?.find((vertex) => vertex.id === id)?.name ?? id;
+export const vertexName = (job, id) => (job?.vertices?.find((vertex) => vertex.id === id)?.name ?? id).replaceAll(" -> ", " → ");

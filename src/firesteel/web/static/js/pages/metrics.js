@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import * as format from "../format.js";
 import { rewrite } from "../router.js";
 import { choice, message, section, waiting } from "../parts/controls.js";
-import { chart } from "../parts/chart.js";
+import { beginning, chart } from "../parts/chart.js";
 import { History } from "../parts/history.js";
 import { chainOf } from "../parts/text.js";
 import { jobPage } from "./job_frame.js";
@@ -96,9 +96,12 @@ function charts(job, state, act) {
     return h("article", { class: "chart-card", key: name },
       h("header", {}, h("h3", {}, name), ids.length > MOST_LINES ? h("small", {}, `the first ${MOST_LINES} of ${ids.length} subtasks`) : null,
         h("button", { class: "quiet", "aria-label": `remove ${name}`, onClick: () => act.toggle(name) }, "✕")),
-      chart({ label: name, series, from: to - state.span, to, width: state.width, show: unitOf(name), hover: state.hover, redraw: act.redraw }));
+      chart({ label: name, series, from: beginning(series, to, state.span), to, width: state.width, show: unitOf(name), limits: limitsOf(name), hover: state.hover, redraw: act.redraw }));
   });
 }
+
+/** Shares of the time have an axis from nothing to all of it. */
+const limitsOf = (name) => (/MsPerSecond$/.test(name) ? [0, 1000] : undefined);
 
 /** How values of a metric are written, by its name. */
 export function unitOf(name) {

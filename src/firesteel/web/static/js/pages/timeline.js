@@ -43,7 +43,7 @@ function vertexRow(vertex, { until, share, isOpen, toggle }) {
   const from = vertex["start-time"];
   const to = vertex["end-time"] > 0 ? vertex["end-time"] : until;
   return h("div", { class: "timeline-row", key: vertex.id },
-    h("button", { class: "link", "aria-expanded": String(isOpen), onClick: () => toggle(vertex.id), title: vertex.name }, vertex.name),
+    h("button", { class: "link", "aria-expanded": String(isOpen), onClick: () => toggle(vertex.id), title: vertex.name }, vertex.name.replaceAll(" -> ", " → ")),
     h("div", { class: "track" }, from > 0 ? piece(vertex.status, from, to, share, `${vertex.name}: ${vertex.status.toLowerCase()} for ${format.duration(to - from)}`) : badge(vertex.status)));
 }
 

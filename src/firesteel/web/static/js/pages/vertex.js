@@ -38,7 +38,7 @@ export function drawer(job, state, act) {
   const lines = chainOf(vertex?.name ?? state.vertex, plan?.description);
   return h("aside", { class: "drawer", key: "drawer", "aria-labelledby": "vertex-title" },
     h("div", { class: "drawer-head" },
-      h("h2", { id: "vertex-title", tabindex: -1 }, lines[0] ?? state.vertex),
+      h("h2", { id: "vertex-title", tabindex: -1, title: lines[0] }, lines[0] ?? state.vertex),
       h("button", { class: "quiet", onClick: act.close, "aria-label": "Close (Escape)", title: "Close (Escape)" }, "✕")),
     h("ol", { class: "chain" }, lines.slice(1).map((line, at) => h("li", { key: at }, line))),
     h("p", { class: "drawer-facts" },
@@ -61,17 +61,18 @@ const FIGURES = [
 function subtasks({ subtasks: rows = [] }, state, { redraw }) {
   const shares = new Map((state.drawer.pressure?.subtasks ?? []).map((each) => [each.subtask, { busy: each.busyRatio, backPressured: each.ratio, idle: each.idleRatio }]));
   const busy = rows.map(({ subtask }) => format.number(shares.get(subtask)?.busy));
-  const most = Object.fromEntries(FIGURES.map(([, key]) => [key, Math.max(1, ...rows.map(({ metrics }) => metrics?.[key] ?? 0))]));
+  const figures = FIGURES.filter(([, key]) => rows.some(({ metrics }) => metrics?.[key] > 0)); // a source reads nothing, a sink writes nothing
+  const most = Object.fromEntries(figures.map(([, key]) => [key, Math.max(1, ...rows.map(({ metrics }) => metrics?.[key] ?? 0))]));
   const figure = ([name, key, show]) => ({ name, value: ({ metrics }) => metrics?.[key], cell: ({ metrics }) => bar((metrics?.[key] ?? 0) / most[key], show(metrics?.[key]), "plain", format.exact(metrics?.[key])) });
   return h("div", { class: "subtasks" },
     h("div", { class: "strips" },
-      FIGURES.filter(([, key]) => rows.some(({ metrics }) => metrics?.[key] > 0)).map(([label, key, show]) => skewStrip({ label, show, values: rows.map(({ metrics }) => metrics?.[key]) })),
+      figures.map(([label, key, show]) => skewStrip({ label, show, values: rows.map(({ metrics }) => metrics?.[key]) })),
       busy.some((share) => share > 0) ? skewStrip({ label: "Busy", show: format.percent, values: busy }) : null),
     table({ label: "Subtasks", rows, keyOf: ({ subtask }) => subtask, state: sorting.subtasks, redraw, columns: [
       { name: "#", value: ({ subtask }) => subtask, number: true },
       { name: "State", value: ({ status }) => status, cell: ({ status }) => badge(status) },
       { name: "Load", value: ({ subtask }) => shares.get(subtask)?.busy, cell: ({ subtask }) => load(shares.get(subtask) ?? {}) },
-      ...FIGURES.map(figure),
+      ...figures.map(figure),
       { name: "Attempt", value: ({ attempt }) => attempt, number: true },
       { name: "Where", value: ({ endpoint }) => endpoint, cell: (row) => place(row) },
       { name: "Duration", value: ({ duration }) => duration, cell: ({ duration }) => format.duration(duration), number: true },

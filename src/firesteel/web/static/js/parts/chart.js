@@ -61,13 +61,19 @@ function nearest(points, at) {
   return best;
 }
 
+/** From when a chart begins: as early as asked for, but not long before there were values. */
+export function beginning(series, to, span, least = 60_000) {
+  const first = Math.min(to, ...series.filter(({ points }) => points.length).map(({ points }) => points[0][0]));
+  return Math.max(to - span, Math.min(first, to - least));
+}
+
 /**
- * A chart: {label, series: [{name, points: [[ms, value]]}], from, to, width, height, show: value -> text}.
+ * A chart: {label, series: [{name, points: [[ms, value]]}], from, to, width, height, show: value -> text, limits: [low, high]}.
  *
  * `hover` is an object of the page that keeps the moment that is looked at; several charts may share it.
  */
-export function chart({ label, series, from, to, width, height = 190, show = format.count, hover, redraw }) {
-  const [low, high] = range(series.flatMap(({ points }) => points.filter(([at]) => at >= from).map(([, value]) => value)));
+export function chart({ label, series, from, to, width, height = 190, show = format.count, limits, hover, redraw }) {
+  const [low, high] = limits ?? range(series.flatMap(({ points }) => points.filter(([at]) => at >= from).map(([, value]) => value)));
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - RIGHT);
   const y = (value) => height - BOTTOM - ((value - low) / (high - low)) * (height - BOTTOM - TOP);
   const look = (at) => {

@@ -107,13 +107,15 @@ export class Graph {
     return [
       cell("in", format.rate(live.in), 0, 0), cell("out", format.rate(live.out), 1, 0),
       cell("behind", live.lag === undefined ? "–" : format.duration(live.lag), 0, 1), cell("state", format.bytes(live.state), 1, 1),
-      h("g", { class: "load-bar" }, part("idle", 0, 1), part("busy", 0, Math.min(busy, 1)), part("held", Math.min(busy, 1), Math.max(0, Math.min(held, 1 - busy)))),
+      h("g", { class: "load-bar" }, part("rest", 0, 1), part("idle", 0, live.busy === undefined ? 0 : 1), part("busy", 0, Math.min(busy, 1)), part("held", Math.min(busy, 1), Math.max(0, Math.min(held, 1 - busy)))),
     ];
   }
 
-  /** The vertex that Tab reaches: the one that had the focus last, or the first. */
+  /** The vertex that Tab reaches: the one that had the focus last, or the first from the left. */
   entry() {
-    return this.nodes.some(({ id }) => id === this.focused) ? this.focused : this.nodes[0]?.id;
+    const boxes = [...this.placed.nodes.values()];
+    const [first] = boxes.sort((a, b) => a.layer - b.layer || a.order - b.order); // plans may begin with the sinks
+    return this.placed.nodes.has(this.focused) ? this.focused : first?.id;
   }
 
   focus(id, isByKeyboard) {
@@ -154,8 +156,8 @@ export class Graph {
 
 /** By colour: who waits for others is violet, who works without pause goes from green over amber to red. */
 function loadClass({ busy, backPressured }) {
-  if (busy === undefined && backPressured === undefined) return "unknown";
   if ((backPressured ?? 0) > 0.5) return "held";
+  if (busy === undefined) return "unknown";
   if (busy > 0.9) return "hot";
   return busy > 0.6 ? "warm" : "calm";
 }
