@@ -101,6 +101,7 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
 ) -> None:
     page.wait_for_text("a mistake", ".panel")
     page.wait_for_text("a small one", ".panel")
+    page.wait_for_text("running", ".panel .badge")
     picture("overview")
     page.click("td a", watched_jobs.NAME)
     page.wait("document.querySelectorAll('.vertex').length >= 3")
@@ -115,6 +116,15 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     page.click('.vertex[aria-label^="Sum per customer"]')
     page.wait("document.querySelectorAll('.drawer .strip').length >= 1")
     picture("vertex")
+    page.click(".drawer a", "Metrics")
+    page.run("import('./js/poll.js').then(poll => poll.setInterval(500))")
+    page.wait("document.querySelectorAll('.picks li').length > 3")
+    page.wait(
+        "[...document.querySelectorAll('.chart .line')].some(e => e.getAttribute('d').split('L').length > 6)"
+    )
+    picture("metrics")
+    page.click(".tabs a", "Dataflow")
+    page.click('.vertex[aria-label^="Sum per customer"]')
     for tab in ("Watermarks", "Back pressure", "Accumulators", "Task managers"):
         page.click(".drawer .choice button", tab)
         page.wait("document.querySelector('.drawer .table') !== null")
@@ -147,12 +157,10 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
 
 def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".tabs a", "Metrics")
-    page.wait("document.querySelectorAll('.picks li').length > 3")
-    page.wait("document.querySelectorAll('.chart .line').length >= 1")
-    if page.run("!document.querySelector('.picks input:checked')"):
-        page.click(".picks input")
-    page.wait("[...document.querySelectorAll('.chart .line')].some(e => e.getAttribute('d').includes('L'))")
-    picture("metrics")
+    page.wait("document.querySelectorAll('.picks input:checked').length >= 1")
+    before = page.run("document.querySelectorAll('.chart-card').length")
+    page.click(".picks input:not(:checked)")
+    page.wait(f"document.querySelectorAll('.chart-card').length === {before + 1}")
     page.click(".tabs a", "Checkpoints")
     page.wait("document.querySelectorAll('.columns a.completed').length > 1")
     picture("checkpoints")
