@@ -24,14 +24,19 @@ from firesteel_support.servers.chromium import Browser, Page, chromium
 
 pytestmark = pytest.mark.spark
 
-MAIN = "document.querySelector('main').innerText"
+_RENAME = """paths => {
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) for (const [from, to] of Object.entries(paths))
+    if (walk.currentNode.data.includes(from)) walk.currentNode.data = walk.currentNode.data.replaceAll(from, to);
+}"""
 
 
 class Site:
     """Where the pages are, and the job that runs."""
 
-    def __init__(self, url: str, job: JobClient) -> None:
+    def __init__(self, url: str, directory: Path, job: JobClient) -> None:
         self.url = url
+        self.directory = directory
         self.client = job
         self.job = f"{url}/#/jobs/{job.get_job_id()}"
 
@@ -51,7 +56,7 @@ def site(browser: Browser, spark: None, tmp_path_factory: pytest.TempPathFactory
         watched_jobs.run_to_failure(_environment(directory))
         watched_jobs.run_to_end(_environment(directory))
         running = watched_jobs.start(_environment(directory, {"execution.checkpointing.interval": "1 s"}))
-        yield Site(service.url, running)
+        yield Site(service.url, directory, running)
         running.cancel().result()
     service.close()
 
@@ -79,11 +84,13 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
 
 
 @pytest.fixture
-def picture(page: Page, tmp_path: Path) -> Callable[[str], None]:
-    """Keeps what the page shows under a name."""
+def picture(page: Page, site: Site, tmp_path: Path) -> Callable[[str], None]:
+    """Keeps what the page shows under a name, without the paths of this machine."""
     directory = Path(os.environ.get("FIRESTEEL_SCREENSHOTS", tmp_path))
+    paths = {str(site.directory): "/data", str(Path(__file__).parent): "/home/me/project"}
 
     def keep(name: str) -> None:
+        page.run(f"({_RENAME})({json.dumps(paths)})")
         page.save(directory / f"web_{name}.png")
         beyond = page.run("document.documentElement.scrollWidth - innerWidth")
         assert beyond <= 0, f"{name} is {beyond} pixels wider than the screen"
