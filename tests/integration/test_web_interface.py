@@ -278,19 +278,17 @@ def test_a_server_that_is_gone_is_said_calmly_and_tried_again(page: Page) -> Non
 
 def test_nobody_is_asked_while_the_tab_is_hidden(page: Page) -> None:
     page.wait_for_text("a mistake", ".panel")
-    page.run("import('./js/poll.js').then(poll => poll.setInterval(500))")
-    page.click(".live")
-    page.click(".live")
-    page.run("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
-    wait = "new Promise(done => setTimeout(done, 1500))"
-    page.run(wait)  # for what was on its way
-    before = len(page.requested)
-    page.run(wait)
-    assert len(page.requested) == before
-    page.run("Object.defineProperty(document, 'hidden', {value: false, configurable: true})")
-    page.run("document.dispatchEvent(new Event('visibilitychange'))")
-    page.wait("true")
-    assert len(page.requested) > before
+    page.run(
+        "{ const ask = fetch; window.asked = 0; window.fetch = (...all) => { asked += 1; return ask(...all); };"
+        " window.timers = []; window.setTimeout = timer => timers.push(timer); }"
+    )
+    page.press("p", "p")  # paused, and live again: asks at once
+    page.wait("asked > 0 && timers.length > 0")
+    hide = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}})"
+    page.run(hide.format("true"))
+    assert page.run("asked = 0, timers.splice(0).forEach(timer => timer()), asked") == 0
+    page.run(hide.format("false"))
+    assert page.run("document.dispatchEvent(new Event('visibilitychange')), asked") > 0
 
 
 @pytest.mark.parametrize(
