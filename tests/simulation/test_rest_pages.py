@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
 from collections.abc import Iterator
+from email.message import Message
+from typing import NamedTuple
 
 import pytest
 
+from firesteel.rest.listener import Listener
 from firesteel.rest.service import RestService
 from firesteel.rest.settings import RestSettings
 from firesteel.web import CONTENT_SECURITY_POLICY, directory
@@ -19,13 +24,17 @@ def service() -> Iterator[RestService]:
     service.close()
 
 
-def ask(service: RestService, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=120)
-    connection.request(method, path, headers=headers)
-    response = connection.getresponse()
-    response.content = response.read()  # type: ignore[attr-defined]
-    connection.close()
-    return response
+class Answer(NamedTuple):
+    status: int
+    headers: Message
+    content: bytes
+
+
+def ask(service: RestService, path: str, **headers: str) -> Answer:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=120)) as connection:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
 
 
 def test_the_first_page_comes_with_its_policy(service: RestService) -> None:
@@ -64,11 +73,7 @@ def test_pages_of_other_sites_get_nothing(service: RestService) -> None:
     assert ask(service, "/js/main.js", Origin="http://evil.example").status == 403
 
 
-def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part(service: RestService) -> None:
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part() -> None:
     """By Nagle's algorithm each would take 40 ms, however fast the machine is."""
-    import socket
-
-    from firesteel.rest.listener import Listener
-
     with Listener(socket.AF_INET) as listener:
         assert listener.proto == socket.IPPROTO_TCP
