@@ -24,14 +24,19 @@ from firesteel_support.servers.chromium import Browser, Page, chromium
 
 pytestmark = pytest.mark.spark
 
-MAIN = "document.querySelector('main').innerText"
+_RENAME = """paths => {
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) for (const [from, to] of Object.entries(paths))
+    if (walk.currentNode.data.includes(from)) walk.currentNode.data = walk.currentNode.data.replaceAll(from, to);
+}"""
 
 
 class Site:
     """Where the pages are, and the job that runs."""
 
-    def __init__(self, url: str, job: JobClient) -> None:
+    def __init__(self, url: str, directory: Path, job: JobClient) -> None:
         self.url = url
+        self.directory = directory
         self.client = job
         self.job = f"{url}/#/jobs/{job.get_job_id()}"
 
@@ -51,7 +56,7 @@ def site(browser: Browser, spark: None, tmp_path_factory: pytest.TempPathFactory
         watched_jobs.run_to_failure(_environment(directory))
         watched_jobs.run_to_end(_environment(directory))
         running = watched_jobs.start(_environment(directory, {"execution.checkpointing.interval": "1 s"}))
-        yield Site(service.url, running)
+        yield Site(service.url, directory, running)
         running.cancel().result()
     service.close()
 
@@ -79,11 +84,13 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
 
 
 @pytest.fixture
-def picture(page: Page, tmp_path: Path) -> Callable[[str], None]:
-    """Keeps what the page shows under a name."""
+def picture(page: Page, site: Site, tmp_path: Path) -> Callable[[str], None]:
+    """Keeps what the page shows under a name, without the paths of this machine."""
     directory = Path(os.environ.get("FIRESTEEL_SCREENSHOTS", tmp_path))
+    paths = {str(site.directory): "/data", str(Path(__file__).parent): "/home/me/project"}
 
     def keep(name: str) -> None:
+        page.run(f"({_RENAME})({json.dumps(paths)})")
         page.save(directory / f"web_{name}.png")
         beyond = page.run("document.documentElement.scrollWidth - innerWidth")
         assert beyond <= 0, f"{name} is {beyond} pixels wider than the screen"
@@ -101,6 +108,7 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
 ) -> None:
     page.wait_for_text("a mistake", ".panel")
     page.wait_for_text("a small one", ".panel")
+    page.wait_for_text("running", ".panel .badge")
     picture("overview")
     page.click("td a", watched_jobs.NAME)
     page.wait("document.querySelectorAll('.vertex').length >= 3")
@@ -115,6 +123,15 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     page.click('.vertex[aria-label^="Sum per customer"]')
     page.wait("document.querySelectorAll('.drawer .strip').length >= 1")
     picture("vertex")
+    page.click(".drawer a", "Metrics")
+    page.run("import('./js/poll.js').then(poll => poll.setInterval(500))")
+    page.wait("document.querySelectorAll('.picks li').length > 3")
+    page.wait(
+        "[...document.querySelectorAll('.chart .line')].some(e => e.getAttribute('d').split('L').length > 6)"
+    )
+    picture("metrics")
+    page.click(".tabs a", "Dataflow")
+    page.click('.vertex[aria-label^="Sum per customer"]')
     for tab in ("Watermarks", "Back pressure", "Accumulators", "Task managers"):
         page.click(".drawer .choice button", tab)
         page.wait("document.querySelector('.drawer .table') !== null")
@@ -147,12 +164,10 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
 
 def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".tabs a", "Metrics")
-    page.wait("document.querySelectorAll('.picks li').length > 3")
-    page.wait("document.querySelectorAll('.chart .line').length >= 1")
-    if page.run("!document.querySelector('.picks input:checked')"):
-        page.click(".picks input")
-    page.wait("[...document.querySelectorAll('.chart .line')].some(e => e.getAttribute('d').includes('L'))")
-    picture("metrics")
+    page.wait("document.querySelectorAll('.picks input:checked').length >= 1")
+    before = page.run("document.querySelectorAll('.chart-card').length")
+    page.click(".picks input:not(:checked)")
+    page.wait(f"document.querySelectorAll('.chart-card').length === {before + 1}")
     page.click(".tabs a", "Checkpoints")
     page.wait("document.querySelectorAll('.columns a.completed').length > 1")
     picture("checkpoints")
@@ -263,19 +278,17 @@ def test_a_server_that_is_gone_is_said_calmly_and_tried_again(page: Page) -> Non
 
 def test_nobody_is_asked_while_the_tab_is_hidden(page: Page) -> None:
     page.wait_for_text("a mistake", ".panel")
-    page.run("import('./js/poll.js').then(poll => poll.setInterval(500))")
-    page.click(".live")
-    page.click(".live")
-    page.run("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
-    wait = "new Promise(done => setTimeout(done, 1500))"
-    page.run(wait)  # for what was on its way
-    before = len(page.requested)
-    page.run(wait)
-    assert len(page.requested) == before
-    page.run("Object.defineProperty(document, 'hidden', {value: false, configurable: true})")
-    page.run("document.dispatchEvent(new Event('visibilitychange'))")
-    page.wait("true")
-    assert len(page.requested) > before
+    page.run(
+        "{ const ask = fetch; window.asked = 0; window.fetch = (...all) => { asked += 1; return ask(...all); };"
+        " window.timers = []; window.setTimeout = timer => timers.push(timer); }"
+    )
+    page.press("p", "p")  # paused, and live again: asks at once
+    page.wait("asked > 0 && timers.length > 0")
+    hide = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}})"
+    page.run(hide.format("true"))
+    assert page.run("asked = 0, timers.splice(0).forEach(timer => timer()), asked") == 0
+    page.run(hide.format("false"))
+    assert page.run("document.dispatchEvent(new Event('visibilitychange')), asked") > 0
 
 
 @pytest.mark.parametrize(

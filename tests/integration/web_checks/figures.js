@@ -23,7 +23,7 @@ equal("ticks of one value", ticks(3, 3), [3]);
 equal("moments", timeTicks(1000, 11_000, 5), [2000, 4000, 6000, 8000, 10_000]);
 equal("a range has a height", range([5, 5])[0] < range([5, 5])[1], true);
 equal("nothing has a range", range([NaN]), [0, 1]);
-equal("a chart begins with its values", [beginning([{ points: [[900_000, 1]] }], 1_000_000, 300_000), beginning([{ points: [[1, 1]] }], 1_000_000, 300_000), beginning([], 1_000_000, 300_000)], [900_000, 700_000, 940_000]);
+equal("a chart begins with its values", [beginning([{ points: [[900_000, 1]] }], 1_000_000, 300_000), beginning([{ points: [[1, 1]] }], 1_000_000, 300_000), beginning([], 1_000_000, 300_000)], [900_000, 700_000, 980_000]);
 equal("a gap", pathOf([[0, 1], [1, NaN], [2, 3], [3, 4]], (x) => x, (y) => y), "M0.0 1.0M2.0 3.0L3.0 4.0");
 equal("skew", [skewOf([1, 1, 1, 5]), skewOf([2, 2]), skewOf([0, 0])], [2.5, 1, undefined]);
 equal("frames", groups('Traceback (most recent call last):\n  File "/x/site-packages/firesteel/a.py", line 1, in run\n    f()\n  File "/me/job.py", line 2, in f\n    1 / 0\nZeroDivisionError: no').map(({ kind, lines }) => [kind, lines.length]), [["text", 1], ["library", 2], ["own", 2], ["text", 1]]);

@@ -15,8 +15,11 @@ export function h(tag, props, ...children) {
 /** Make the children of an element be what the descriptions say. */
 export function show(parent, ...children) {
   const next = children.flat(Infinity);
+  const focused = document.activeElement;
   patchChildren(parent, shown.get(parent) ?? [], next, parent.namespaceURI === SVG);
   shown.set(parent, next);
+  // An element that has moved to another place has lost the focus.
+  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true });
 }
 
 function isText(node) {

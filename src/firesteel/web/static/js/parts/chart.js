@@ -62,7 +62,7 @@ function nearest(points, at) {
 }
 
 /** From when a chart begins: as early as asked for, but not long before there were values. */
-export function beginning(series, to, span, least = 60_000) {
+export function beginning(series, to, span, least = 20_000) {
   const first = Math.min(to, ...series.filter(({ points }) => points.length).map(({ points }) => points[0][0]));
   return Math.max(to - span, Math.min(first, to - least));
 }

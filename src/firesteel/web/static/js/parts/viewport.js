@@ -2,7 +2,7 @@
 
 const LEAST = 0.15;
 const MOST = 2.5;
-const READABLE = 0.62; // not smaller than this by itself: a long drawing is better cut off than unreadable
+const READABLE = 0.75; // not smaller than this by itself: a long drawing is better cut off than unreadable
 
 export class Viewport {
   constructor(svg, group) {
