@@ -14,7 +14,7 @@ from importlib import resources
 
 __all__ = ["ANSWERS", "FlinkOptions", "answer_to", "flink_keys"]
 
-_NO_REST = "the REST interface (docs/rest.md) has no such setting, and there is no web interface yet"
+_NO_REST = "the REST interface (docs/rest.md) and its pages have no such setting"
 _NO_REPORTERS = "metrics are reported to no other system yet; metrics() and statistics() of the job client have what the driver knows"
 _NO_CLUSTER = "it concerns Flink's clusters; jobs run on Spark, which has options of its own under 'spark.'"
 _STORAGE = "stores are opened by pyarrow, with other options than Flink's, or the credentials of the environment (docs/object_stores.md)"
@@ -185,7 +185,7 @@ def answer_to(key: str) -> FlinkOptions | None:
     """What Firesteel answers to a key that is Flink's and not its own; None: Flink does not have it either.
 
     >>> answer_to("rest.url-prefix").answer
-    'the REST interface (docs/rest.md) has no such setting, and there is no web interface yet'
+    'the REST interface (docs/rest.md) and its pages have no such setting'
     >>> answer_to("rest.of.the.world") is None
     True
     """

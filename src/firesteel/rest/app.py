@@ -22,6 +22,7 @@ from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_qu
 from firesteel.rest.errors import RestError
 from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
+from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
 
 __all__ = ["make_app"]
@@ -49,7 +50,7 @@ def make_app(context: Context, names: frozenset[str]) -> Starlette:
         Route(f"{prefix}/openapi.json", _constant(document), methods=["GET"]) for prefix in ("", PREFIX)
     ]
     app = Starlette(
-        routes=routes,
+        routes=[*routes, *page_routes()],
         middleware=[Middleware(_Guard, names=names)],
         exception_handlers={HTTPException: _on_http_error},
     )

@@ -25,7 +25,8 @@ class Listener(socket.socket):
     """Accepts connections of the user of this process and of root, and from other machines if they can reach it."""
 
     def __init__(self, family: int, most: int = MOST_CONNECTIONS) -> None:
-        super().__init__(family, socket.SOCK_STREAM)
+        # With the protocol named, asyncio switches off Nagle's algorithm: it looks there, and answers would wait 40 ms.
+        super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._most = most
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
