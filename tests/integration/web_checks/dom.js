@@ -1,0 +1,30 @@
+// Updates keep elements, focus and what somebody has typed; what a server says is text.
+const { h, show } = await import("./js/dom.js");
+const failures = [];
+const check = (claim, isTrue) => isTrue || failures.push(claim);
+const place = document.createElement("div");
+document.body.append(place);
+
+show(place, h("p", {}, "<b>bold</b>"));
+check("markup is text", place.querySelector("b") === null && place.textContent === "<b>bold</b>");
+const list = (...keys) => h("ul", {}, keys.map((key) => h("li", { key }, h("input", { "aria-label": key }))));
+show(place, list("a", "b", "c"));
+const second = place.querySelectorAll("input")[1];
+second.value = "typed";
+second.focus();
+show(place, list("c", "b", "d", "a"));
+check("elements move with their keys", place.querySelectorAll("input")[1] === second && second.value === "typed");
+check("the focus stays", document.activeElement === second);
+check("the order is the new one", [...place.querySelectorAll("input")].map((each) => each.getAttribute("aria-label")).join("") === "cbda");
+show(place, h("p", {}, null, "x"), h("svg", {}, h("g", {}, h("text", {}, "t"))));
+check("drawings are SVG", place.querySelector("text").namespaceURI.endsWith("svg"));
+const paragraph = place.querySelector("p");
+show(place, h("p", { class: "y" }, h("i", {}), "x"), false);
+check("what appears takes the place kept for it", place.querySelector("p") === paragraph && paragraph.firstChild.tagName === "I" && place.querySelector("svg") === null);
+let clicks = 0;
+show(place, h("button", { onClick: () => (clicks += 1) }));
+show(place, h("button", { onClick: () => (clicks += 10) }));
+place.querySelector("button").click();
+check("a listener is replaced, not added", clicks === 10);
+place.remove();
+return failures;
