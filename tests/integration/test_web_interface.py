@@ -220,7 +220,9 @@ def test_the_keyboard_is_enough(page: Page, site: Site) -> None:
     page.press("g", "t")
     page.wait("location.hash === '#/taskmanagers'")
     page.press("g", "o")
-    page.wait("location.hash === '#/'")
+    page.wait(
+        "document.activeElement.id === 'main' && document.querySelector('.tile') !== null"
+    )  # it has been opened
     page.press("Tab")
     shown = "getComputedStyle(document.activeElement).outlineStyle"
     page.wait(f"document.activeElement !== document.body && {shown} !== 'none'")
@@ -270,8 +272,7 @@ def test_a_server_that_is_gone_is_said_calmly_and_tried_again(page: Page) -> Non
     page.click(".live")
     page.wait_for_text("does not answer", "#banner")
     assert page.run("document.querySelector('.panel').innerText.length > 0"), "what was known stays"
-    page.offline(False)
-    page.click("#banner button")
+    page.offline(False)  # the browser says so, and the page asks at once
     page.wait("document.querySelector('#banner').innerText === ''")
     expected(page, "ERR_INTERNET_DISCONNECTED")
 
@@ -298,6 +299,19 @@ def test_parts_of_the_pages(page: Page, script: Path) -> None:
     """Layout, charts and the like, checked where they run."""
     failures = page.run(f"(async () => {{ {script.read_text()} }})()")
     assert failures == []
+
+
+def test_what_the_server_does_not_have_is_said_and_not_offered_again(page: Page, site: Site) -> None:
+    page.open(site.job)
+    page.wait("document.querySelectorAll('.job-actions button').length === 3")
+    # As a service says it that can rescale some jobs, though not this one.
+    page.run("import('./js/api.js').then(api => { api.newest('/config').features['web-rescale'] = true; })")
+    page.click(".job-actions button", "Rescale")
+    page.click("dialog button", "Rescale the job")
+    page.wait_for_text("a job keeps its parallelism while it runs", ".dialog-answer")
+    page.click("dialog button", "Close")
+    page.wait("document.querySelectorAll('.job-actions button').length === 3")
+    expected(page, "/resource-requirements")
 
 
 def test_a_savepoint_is_taken_and_the_job_cancelled_by_buttons(page: Page, site: Site) -> None:
