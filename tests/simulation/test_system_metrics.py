@@ -142,7 +142,7 @@ def test_pending_records_are_asked_for_until_the_reader_is_closed(caplog: pytest
     )
     source = env.from_source(Countdown(), WatermarkStrategy.no_watermarks(), "Countdown")
     source.add_sink(CollectSink())
-    assert "Source__Countdown.pendingRecords" not in finished(env).subtask(0, 0)
+    assert finished(env).subtask(0, 0)["Source__Countdown.pendingRecords"] == 0
     assert caplog.records == []
 
 

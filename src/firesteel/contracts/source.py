@@ -148,7 +148,8 @@ class SourceReader(ABC):
     def pending_records(self) -> int | None:
         """How many records are there and not read yet, as far as the reader knows; None when it does not.
 
-        Asked with every report of metrics, so it must be quick. Without this method there is no such metric.
+        Asked with every report of metrics until the reader is closed, so it must be quick. Without this method there is no such
+        metric.
         """
         return None
 

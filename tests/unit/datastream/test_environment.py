@@ -172,7 +172,7 @@ def test_protection_that_is_not_there_is_refused_at_once():
 
 def test_options_without_effect_stop_no_program_and_are_told_once(env, caplog, monkeypatch):
     monkeypatch.setattr("firesteel.datastream._not_yet._SAID", set())
-    env.configure(Configuration.from_dict({"rest.port": "8081", "taskmanager.memory.process.size": "2g"}))
+    env.configure(Configuration.from_dict({"web.timeout": "1 s", "taskmanager.memory.process.size": "2g"}))
     env.get_config().set_task_cancellation_interval(7)
     for _ in range(2):
         env.from_collection([1]).print()
@@ -180,9 +180,9 @@ def test_options_without_effect_stop_no_program_and_are_told_once(env, caplog, m
             env.execute()
     told = [record.getMessage().split(":")[0] for record in caplog.records]
     assert told == [
-        "option 'rest.port' has no effect",
         "option 'task.cancellation.interval' has no effect",
         "option 'taskmanager.memory.process.size' has no effect",
+        "option 'web.timeout' has no effect",
     ]
 
 

@@ -50,6 +50,7 @@ class SourceOperator(Operator):
         self._woken = False
         self._suspended = False
         self._closed = False
+        self._last_pending: int | None = None  # of a reader that has ended
         self._reader_abandoned = False
         self._source = self._create_source()
         self._reader: SourceReader | None = None
@@ -83,14 +84,19 @@ class SourceOperator(Operator):
         self._protects = context.protects and not self._reader.gives_away
         self._source.open_reader(context)
         self._emitted_at = self._now()
-        self._register_metrics(context.system_metrics, self._reader)
+        self._register_metrics(context.system_metrics)
+        if type(self._reader).pending_records is not SourceReader.pending_records:
+            # Beside what the reader itself tells: programs look for it in `JobClient.metrics()`.
+            runtime.get_metrics_group().gauge("pendingRecords", self._pending_records)
 
-    def _register_metrics(self, group: MetricGroup, reader: SourceReader) -> None:
+    def _register_metrics(self, group: MetricGroup) -> None:
         group.gauge("sourceIdleTime", lambda: to_millis(self._now() - self._emitted_at))
         group.gauge("watermarkLag", self._watermark_lag)
         group.gauge("currentEmitEventTimeLag", self._event_time_lag)
-        if type(reader).pending_records is not SourceReader.pending_records:
-            group.gauge("pendingRecords", lambda: None if self._closed else reader.pending_records())
+
+    def _pending_records(self) -> int | None:
+        assert self._reader is not None
+        return self._last_pending if self._closed else self._reader.pending_records()
 
     def _watermark_lag(self) -> int | None:
         watermark = self.current_watermark
@@ -135,6 +141,7 @@ class SourceOperator(Operator):
             self._emitted_at = now
         self.time.check_idle(now)
         if polled.ended:
+            self._last_pending = self._reader.pending_records()
             self._end()
         self._report()
         return bool(polled.values or polled.bad) or polled.ended
