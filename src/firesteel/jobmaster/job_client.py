@@ -154,7 +154,7 @@ class MasterJobClient(JobClient):
 
     def when_over(self, call: Callable[[], None]) -> None:
         """Have something done when the job has ended, in whatever way; at once if it has."""
-        self._master.result.add_done_callback(lambda _: call())
+        self._master.calls_at_end.add(call)
 
     def task_statuses(self) -> list[TaskStatus]:
         """The tasks of the job, each with its state, from CREATED to FINISHED; none between two attempts."""

@@ -66,7 +66,7 @@ from firesteel.jobmaster.instructions import (
     StorageInstruction,
     SubsumeOlder,
 )
-from firesteel.jobmaster.interruptible_event import InterruptibleEvent
+from firesteel.jobmaster.interruptible_event import CallsAtEnd, InterruptibleEvent
 from firesteel.jobmaster.io_thread import IoThread
 from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, FORCE_SECONDS
 from firesteel.jobmaster.job_metrics import checkpoint_metrics
@@ -118,6 +118,8 @@ class JobMaster:
         self.result: Future[JobExecutionResult] = Future()
         self.result.set_running_or_notify_cancel()  # whoever stops waiting must not end it for the others
         self.over = InterruptibleEvent()
+        #: Made when `result` is there.
+        self.calls_at_end = CallsAtEnd()
         #: Set when the engine has accepted the job, or the job is over.
         self.deployed = InterruptibleEvent()
         #: Whether the engine has accepted the job; final when `deployed` is set.
@@ -453,6 +455,7 @@ class JobMaster:
             self.result.set_exception(reason)
         else:
             self.result.set_result(result)
+        self.calls_at_end.make()
         self._savepoints.close(status)
         self._checkpoints.close(status)
         self.over.set()
