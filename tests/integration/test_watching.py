@@ -92,11 +92,15 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     assert isinstance(client, MasterJobClient)
     job_id = str(client.get_job_id())
 
-    def is_held_up() -> bool:
+    def held_up_senders() -> list[int]:
+        """Those that do nothing but wait, when all tasks have reported; one of the two may have got few records, and be done."""
         assert not client.is_over(), "a task whose receivers do not read waits for them"
-        return (client.statistics()["large"].back_pressure or 0.0) > 0.99
+        reports = client.snapshot().reports
+        senders = {task.index: report for task, report in reports.items() if task.stage == 0}
+        waiting = [index for index, report in senders.items() if (report.back_pressure or 0.0) > 0.99]
+        return waiting if len(reports) == 4 else []
 
-    until(is_held_up, "both tasks do nothing but wait")
+    senders = until(held_up_senders, "all tasks run, and one that sends does nothing but wait")
     held_up = client._master.metrics.vertex(0)
     page = scraped(port)
     listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
@@ -109,7 +113,7 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     client.wait()
 
     # What the loop of a task measures: it is busy, rests, or waits for its receivers, and nothing else.
-    for subtask in range(2):
+    for subtask in senders:
         shares = [held_up[f"{subtask}.{what}TimeMsPerSecond"] for what in ("busy", "idle", "backPressured")]
         assert all(share >= 0 for share in shares)
         assert sum(shares) == pytest.approx(1000, rel=0.2)
@@ -124,8 +128,10 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     [(_, uptime)] = page["flink_jobmanager_job_uptime"]
     assert uptime > 0
 
-    assert [each["backpressureLevel"] for each in pressed["subtasks"]] == ["high", "high"]
-    assert sum(each["assignedTasks"] for each in hosts) == 4, "processes of Spark, by host"
+    assert {pressed["subtasks"][subtask]["backpressureLevel"] for subtask in senders} == {"high"}
+    assert 2 + len(senders) <= sum(each["assignedTasks"] for each in hosts) <= 4, (
+        "processes of Spark, by host"
+    )
     assert rest.get(f"/jobs/{job_id}/status") == {"status": "FINISHED"}
     assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]

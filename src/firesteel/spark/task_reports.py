@@ -1,8 +1,7 @@
 """When a task tells the job master how far it is, and what it has done with its time.
 
 The task reports between two pieces of work. While it hands rows over it cannot, and that lasts as long as its receivers are
-busy; so a thread repeats the last report then, with the times up to now. Its figures are still true: a task that
-waits processes nothing.
+busy; so a thread reports for it then. The two never meet: the task goes on when the thread has made its report.
 
 A task waits for its receivers (back pressure), rests because there is nothing to do, or is busy: that is all other time. It
 is measured where the loop waits, a few times a second or for every handful of chunks, and never for a record.
@@ -10,6 +9,7 @@ is measured where the loop waits, a few times a second or for every handful of c
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +18,8 @@ from dataclasses import replace
 from firesteel.plan.messages import ProcessStatistics, TaskReport, TaskTimes
 
 __all__ = ["TaskReports"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class TaskReports:
@@ -38,7 +40,7 @@ class TaskReports:
         self._process = process
         self._clock = clock
         self._lock = threading.Lock()
-        self._last: TaskReport | None = None
+        self._make: Callable[[], TaskReport] | None = None
         self._reported_at = time.monotonic()
         #: When the next report is due.
         self.due_at = self._reported_at + seconds
@@ -47,20 +49,20 @@ class TaskReports:
         self._waited_before = 0.0  # and until then
         self._rested = 0.0
         self._over = threading.Event()
-        self._watch = threading.Thread(target=self._repeat, name="firesteel-reports", daemon=True)
+        self._watch = threading.Thread(
+            target=self._report_while_waiting, name="firesteel-reports", daemon=True
+        )
         self._watch.start()
 
     def report(self, report: TaskReport) -> None:
         """Send what the task itself says."""
         with self._lock:
-            self._last = report
-            self._send_last(time.monotonic())
+            self._complete_and_send(report, time.monotonic())
 
-    def begin_to_wait(self, first: Callable[[], TaskReport]) -> None:
-        """The task hands rows over, which may take any time; ``first`` gives a report if there was none yet."""
-        if self._last is None:
-            self.report(first())
+    def begin_to_wait(self, make: Callable[[], TaskReport]) -> None:
+        """The task hands rows over, which may take any time; ``make`` gives its report, and is called in another thread."""
         with self._lock:
+            self._make = make
             self._waiting_since = time.monotonic()
 
     def end_to_wait(self) -> None:
@@ -74,18 +76,25 @@ class TaskReports:
         self._rested += time.monotonic() - since
 
     def close(self) -> None:
-        """Nothing more is repeated."""
+        """Nothing more is reported."""
         self._over.set()
 
-    def _repeat(self) -> None:
+    def _report_while_waiting(self) -> None:
         while not self._over.wait(self._seconds):
             with self._lock:
                 now = time.monotonic()
-                if self._waiting_since is not None and now >= self.due_at:
-                    self._send_last(now)
+                if self._waiting_since is None or now < self.due_at:
+                    continue
+                assert self._make is not None
+                try:
+                    report = self._make()
+                except Exception:  # noqa: BLE001 - the task meets it, too, when it reports itself, and fails then
+                    _LOG.warning("a task that waits for its receivers could not report", exc_info=True)
+                    return
+                self._complete_and_send(report, now)
 
-    def _send_last(self, now: float) -> None:
-        assert self._last is not None
+    def _complete_and_send(self, report: TaskReport, now: float) -> None:
+        """Send a report with what only this class knows."""
         if self._waiting_since is not None:
             self._add_waiting(now)
         seconds = now - self._reported_at
@@ -95,9 +104,9 @@ class TaskReports:
         at = self._clock()
         self._send(
             replace(
-                self._last,
+                report,
                 back_pressure=share,
-                times=self._times(at - self._last.began),
+                times=self._times(at - report.began),
                 process=None if self._process is None else self._process(),
                 at=at,
             )

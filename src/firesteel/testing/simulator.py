@@ -261,6 +261,8 @@ class SimulatedAttempt:
         """Nothing can happen now: move the clock to when something can, or wait for a source's thread."""
         held_up = any(task.waits for task in active)  # and so may be all that send to it
         if self._plan.mode is RuntimeMode.STREAMING and not held_up and any(task.stuck for task in active):
+            if any(task.enabled() for task in active):
+                return  # what a task waited for, in a thread beside this one, has happened since it was last looked at
             raise self._deadlock("all tasks are idle, and not everything that was sent has arrived")
         polls = [when for task in active if (when := task.next_poll) is not None]
         if not polls and any(task.stays for task in active):

@@ -1,9 +1,10 @@
-"""A task that waits for its receivers reports nothing itself: its last report is repeated, with the time it has waited."""
+"""A task that waits for its receivers cannot report: a thread does it, with the time that it has waited."""
 
 from __future__ import annotations
 
 import os
 import queue
+import threading
 import time
 from collections.abc import Iterator
 
@@ -49,24 +50,54 @@ def test_a_task_that_works_reports_by_itself_only(sent: Sent) -> None:
     reports.close()
 
 
-def test_the_last_report_is_repeated_while_a_task_waits(reports: TaskReports, sent: Sent) -> None:
+def test_a_task_that_waits_is_reported_as_it_is_now(reports: TaskReports, sent: Sent) -> None:
     reports.report(numbered(7))
     assert share(sent.get(timeout=PATIENCE)) == 0.0
     reports.begin_to_wait(lambda: numbered(8))
-    repeated = [sent.get(timeout=PATIENCE) for _ in range(3)]
-    assert [report.accumulators for report in repeated] == [{"n": 7}] * 3
-    assert [share(report) for report in repeated[1:]] == [1.0, 1.0]
+    while_waiting = [sent.get(timeout=PATIENCE) for _ in range(3)]
+    assert [report.accumulators for report in while_waiting] == [{"n": 8}] * 3
+    assert [share(report) for report in while_waiting[1:]] == [1.0, 1.0]
     reports.end_to_wait()
 
 
-def test_a_task_that_waits_before_its_first_report_makes_one(reports: TaskReports, sent: Sent) -> None:
-    reports.begin_to_wait(lambda: numbered(1))
-    assert [sent.get(timeout=PATIENCE).accumulators for _ in range(3)] == [{"n": 1}] * 3
+def test_a_task_goes_on_when_the_report_about_it_is_made(reports: TaskReports, sent: Sent) -> None:
+    begun, going_on = threading.Event(), threading.Event()
+
+    def make() -> TaskReport:
+        begun.set()
+        assert not going_on.is_set()
+        return numbered(1)
+
+    for _ in range(20):
+        begun.clear()
+        going_on.clear()
+        reports.begin_to_wait(make)
+        assert begun.wait(PATIENCE)
+        reports.end_to_wait()
+        going_on.set()
+    assert sent.get(timeout=PATIENCE).accumulators == {"n": 1}
+
+
+def test_a_report_that_fails_while_a_task_waits_is_told(
+    reports: TaskReports, sent: Sent, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = threading.Event()
+
+    def fail() -> TaskReport:
+        failed.set()
+        raise ValueError("no report")
+
+    reports.begin_to_wait(fail)
+    assert failed.wait(PATIENCE)
     reports.end_to_wait()
+    reports.report(numbered(2))
+    assert sent.get(timeout=PATIENCE).accumulators == {"n": 2}
+    assert "no report" in caplog.text
 
 
 def test_what_was_waited_counts_in_the_next_report_and_only_there(sent: Sent) -> None:
     reports = TaskReports(sent.put, NEVER)
+    reports.report(numbered(1))
     reports.begin_to_wait(lambda: numbered(1))
     reports.end_to_wait()
     reports.report(numbered(2))
@@ -76,7 +107,8 @@ def test_what_was_waited_counts_in_the_next_report_and_only_there(sent: Sent) ->
     reports.close()
 
 
-def test_nothing_is_repeated_after_a_task_has_waited(reports: TaskReports, sent: Sent) -> None:
+def test_nothing_is_reported_by_itself_after_a_task_has_waited(reports: TaskReports, sent: Sent) -> None:
+    reports.report(numbered(1))
     reports.begin_to_wait(lambda: numbered(1))
     sent.get(timeout=PATIENCE)
     reports.end_to_wait()
@@ -89,6 +121,7 @@ def test_nothing_is_repeated_after_a_task_has_waited(reports: TaskReports, sent:
 def test_a_task_is_busy_rests_or_waits(sent: Sent) -> None:
     reports = TaskReports(sent.put, NEVER, clock=lambda: 7.0)
     reports.rested(since=time.monotonic() - 5)
+    reports.report(numbered(1))
     reports.begin_to_wait(lambda: numbered(1))
     first, waits_since = sent.get(timeout=PATIENCE), time.monotonic()
     while time.monotonic() == waits_since:
