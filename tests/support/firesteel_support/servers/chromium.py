@@ -227,13 +227,21 @@ class Page:
     def wait(self, condition: str) -> None:
         """Return when an expression is true."""
         deadline = time.monotonic() + _PATIENCE
-        while not self.run(condition):
+        while not self._holds(condition):
             if time.monotonic() > deadline:
                 text = self.run("document.body.innerText")
                 raise AssertionError(
                     f"not true: {condition}; the page shows:\n{text}\nmistakes: {self.mistakes}"
                 )
             time.sleep(0.03)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.run(condition))
+        except RuntimeError as error:
+            if "navigated" not in str(error):
+                raise
+            return False  # the page was left while it was asked: ask the next one
 
     def wait_for_text(self, text: str, selector: str = "body") -> None:
         """Return when an element contains a text."""
