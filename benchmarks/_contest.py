@@ -46,6 +46,10 @@ def pyflink_command(program: str, *arguments: str) -> list[str]:
 
 # Running ---------------------------------------------------------------------------------------------
 
+#: Run as a program, PyFlink has the functions of all subtasks in that one Python process. On a cluster each slot has a
+#: process of its own, as the tasks of other engines have; so it shall have here.
+_AS_ON_A_CLUSTER = {"_python_worker_execution_mode": "process"}
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -75,7 +79,8 @@ def output_of(
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
     with subprocess.Popen(
         command,
-        env={**os.environ, "PATH": path, **(environment or {})},  # as if activated: for the engines' workers
+        # As if activated: for the engines' workers.
+        env={**os.environ, **_AS_ON_A_CLUSTER, "PATH": path, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,18 +14,18 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _contest import firesteel_command, pyflink_command
+from _contest import firesteel_command, pyflink_command, run_jobs
 from _harness import (
     ROOT,
     at_least,
@@ -45,6 +45,8 @@ PARTITIONS = 4
 FIRST = 1_700_000_000_000
 #: As in the program: one window has so many records.
 RECORDS_PER_SECOND = 10_000
+#: With as many records as the others it would take most of an hour.
+PYFLINK_SIZES = (20_000, 120_000)
 
 Sums = dict[tuple[int, int], int]
 
@@ -62,7 +64,8 @@ def broker(servers: str | None) -> Iterator[str]:
     from firesteel_support.servers.kafka import kafka_broker
 
     with tempfile.TemporaryDirectory(prefix="firesteel-kafka-") as directory:
-        for started in kafka_broker(Path(directory)):
+        # Not the broker that tests start, which is made for a quick start: it would be the slowest of all.
+        for started in kafka_broker(Path(directory), jvm=["-Xms1g", "-Xmx1g"]):
             yield started.bootstrap_servers
 
 
@@ -177,52 +180,55 @@ def bare(servers: str, read: str, write: str, count: int) -> float:
 
 
 def engine(command: list[str], servers: str, guarantee: str, pairs: list[str], *options: str) -> list[float]:
-    """The seconds of each job, which run one after the other in one process."""
-    arguments = [servers, guarantee, ",".join(pairs), *options]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
-    seconds = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("seconds ")]
-    if done.returncode or len(seconds) != len(pairs):
-        raise RuntimeError((done.stderr or done.stdout).strip()[-2000:])
-    return seconds
+    """The seconds of each job, which run one after the other in one process; one that fails is not tried again."""
+    options = ("restart-strategy.type=none", *options)
+    return run_jobs([*command, servers, guarantee], pairs, options, timeout=1200).seconds
 
 
 def throughput(
     results: Results, servers: str, sizes: tuple[int, int], repetitions: int, jar: str | None
 ) -> None:
     """One row for each engine."""
-    small, large = sizes
-    topics = {size: fill(servers, size) for size in sizes}
+    topics = {size: fill(servers, size) for size in {*sizes, *PYFLINK_SIZES}}
     rates: dict[str, list[float]] = {}
 
-    def note_rate(name: str, seconds: list[float]) -> None:
+    def measure(name: str, sizes: tuple[int, int], run: Callable[[dict[int, str]], list[float]]) -> None:
+        """Run it with both sizes; the results of the larger one are read back."""
+        outputs = {size: new_topic(servers, "out") for size in sizes}
+        seconds = run(outputs)
         longer = seconds[1] - seconds[0]
         if longer <= 0:
             results.problem(
                 f"{name}: the larger input took no longer than the smaller one; the sizes are too small"
             )
-        rates.setdefault(name, []).append((large - small) / longer if longer > 0 else math.nan)
+        rates.setdefault(name, []).append((sizes[1] - sizes[0]) / longer if longer > 0 else math.nan)
+        note(f"{name}: {rate_text(rates[name][-1])}")
+        check(servers, outputs[sizes[1]], sizes[1])
+
+    def firesteel(guarantee: str, outputs: dict[int, str]) -> list[float]:
+        # The first job warms up.
+        pairs = [f"{topics[sizes[0]]}:{new_topic(servers, 'out')}", *pairs_of(outputs)]
+        return engine(firesteel_command("kafka_window"), servers, guarantee, pairs)[1:]
+
+    def pyflink(jar: str, outputs: dict[int, str]) -> list[float]:
+        option = f"pipeline.jars=file://{Path(jar).resolve()}"
+        return engine(
+            pyflink_command("kafka_window"), servers, "AT_LEAST_ONCE", pairs_of(outputs), option
+        )
+
+    def pairs_of(outputs: dict[int, str]) -> list[str]:
+        return [f"{topics[size]}:{topic}" for size, topic in outputs.items()]
 
     for _ in range(repetitions):
-        outputs = {size: new_topic(servers, "out") for size in sizes}
-        note_rate("bare loop", [bare(servers, topics[size], outputs[size], size) for size in sizes])
-        check(servers, outputs[large], large)
+        measure(
+            "bare loop",
+            sizes,
+            lambda outputs: [bare(servers, topics[size], topic, size) for size, topic in outputs.items()],
+        )
         for guarantee in ("AT_LEAST_ONCE", "EXACTLY_ONCE"):
-            outputs = {size: new_topic(servers, "out") for size in sizes}
-            # The first job warms up.
-            pairs = [
-                f"{topics[small]}:{new_topic(servers, 'out')}",
-                *(f"{topics[s]}:{outputs[s]}" for s in sizes),
-            ]
-            command = firesteel_command("kafka_window")
-            note_rate(f"Firesteel, {guarantee}", engine(command, servers, guarantee, pairs)[1:])
-            check(servers, outputs[large], large)
+            measure(f"Firesteel, {guarantee}", sizes, partial(firesteel, guarantee))
         if jar is not None:
-            outputs = {size: new_topic(servers, "out") for size in sizes}
-            pairs = [f"{topics[size]}:{outputs[size]}" for size in sizes]
-            command = pyflink_command("kafka_window")
-            option = f"pipeline.jars=file://{Path(jar).resolve()}"
-            note_rate("PyFlink, AT_LEAST_ONCE", engine(command, servers, "AT_LEAST_ONCE", pairs, option))
-            check(servers, outputs[large], large)
+            measure("PyFlink, AT_LEAST_ONCE", PYFLINK_SIZES, partial(pyflink, jar))
     if jar is None:
         results.problem("PyFlink: it needs the jar of Flink's Kafka connector; give it with --flink-jar")
     report(results, {name: median(found) for name, found in rates.items()})

@@ -284,8 +284,10 @@ class KafkaBroker:
                 return
 
 
-def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaBroker]:
-    """A new broker in a directory of its own; ``settings`` go into its server.properties."""
+def kafka_broker(
+    directory: Path, settings: Mapping[str, str] | None = None, jvm: Sequence[str] = _JVM
+) -> Iterator[KafkaBroker]:
+    """A new broker in a directory of its own; ``settings`` go into its server.properties, ``jvm`` are options of Java."""
     java = _java()
     jars = _jars(java)
     listeners = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "CONTROLLER", "SSL", "SASL_SSL")}
@@ -300,7 +302,7 @@ def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None) -> 
         **(settings or {}),
     }
     properties.write_text("".join(f"{key}={value}\n" for key, value in chosen.items()))
-    command = [java, *_JVM, "-cp", f"{jars}/*"]
+    command = [java, *jvm, "-cp", f"{jars}/*"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     _run(
         [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
