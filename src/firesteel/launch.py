@@ -309,9 +309,14 @@ def _is_looked_for(executor: Executor) -> bool:
     return not (os.environ.get(REGISTER_VARIABLE) == "0" or is_trial or is_test)
 
 
+def _is_registered(executor: Executor) -> bool:
+    """Whether commands find jobs of this executor; they speak to them over REST."""
+    return _is_registering() or os.environ.get(REGISTER_VARIABLE) == "1" or _is_looked_for(executor)
+
+
 def _rest(configuration: Configuration, executor: Executor) -> list[JobObserver]:
     settings = read_rest_settings(configuration)
-    if settings is None or not (settings.is_asked_for or _is_looked_for(executor)):
+    if settings is None or not (settings.is_asked_for or _is_registered(executor)):
         return []
     try:
         return [_rest_service(settings)]

@@ -187,9 +187,7 @@ def test_everything_listens_on_loopback_only(attacked: Attacked) -> None:
     assert sum("java" in port.process.command for port in ports) >= 4, (
         "Spark's own, and two tasks with two receivers"
     )
-    assert sum(port.process.pid == os.getpid() for port in ports) >= 3, (
-        "control connections, firesteel list, and REST"
-    )
+    assert sum(port.process.pid == os.getpid() for port in ports) >= 2, "control connections, and REST"
 
 
 def test_noise_at_every_port_changes_nothing(attacked: Attacked) -> None:
@@ -211,14 +209,14 @@ def test_blocks_are_given_to_nobody(attacked: Attacked) -> None:
 
 
 def test_silent_crowd_at_the_driver_keeps_nobody_out(attacked: Attacked, tmp_path: Path) -> None:
-    from firesteel.jobmaster.remote.running_job import running_jobs
+    from firesteel.cli.running_jobs import found_jobs
+    from firesteel.cli.target import Target
 
     own = [port.number for port in attacked.ports() if port.process.pid == os.getpid()]
     for number in own:
         with crowd(number, 600):
             attacked.goes_on()
-            ours = [job for job, _ in running_jobs() if job.entry.pid == os.getpid()]
-            assert [job.status() for job in ours] == ["RUNNING"]
+            assert [job.state for job in found_jobs(Target()) if job.pid == os.getpid()] == ["RUNNING"]
 
 
 @needs_root

@@ -14,12 +14,14 @@ from conftest import SparkEnvironment
 from prometheus_client.parser import text_string_to_metric_families
 from support import until
 
+from firesteel.cli.job_details import metric_lines
 from firesteel.common import WatermarkStrategy
 from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.remote.history import ended_jobs
-from firesteel.jobmaster.remote.running_job import running_jobs
+from firesteel.jobmaster.remote.registry import entries
 from firesteel.metrics import MetricKind
+from firesteel.rest import client as own_client
 from firesteel_support.rest_client import RestClient
 
 pytestmark = pytest.mark.spark
@@ -103,8 +105,9 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     senders = until(held_up_senders, "all tasks run, and one that sends does nothing but wait")
     held_up = client._master.metrics.vertex(0)
     page = scraped(port)
-    listed = [job.metrics() for job, _ in running_jobs() if job.entry.job_id == job_id]
-    (rest_url,) = [job.entry.rest for job, _ in running_jobs() if job.entry.job_id == job_id]
+    (rest_url,) = [entry.rest for entry in entries() if entry.job_id == job_id]
+    with own_client.RestClient(rest_url) as own:
+        listed = metric_lines(own, job_id)
     rest = RestClient(rest_url)
     vertex = rest.get(f"/jobs/{job_id}")["vertices"][0]["id"]
     pressed = rest.get(f"/jobs/{job_id}/vertices/{vertex}/backpressure")
@@ -133,12 +136,12 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
         "processes of Spark, by host"
     )
     assert rest.get(f"/jobs/{job_id}/status") == {"status": "FINISHED"}
-    assert any(name == "records.made" for metrics in listed for _, name, _ in metrics)
+    assert [line.split()[:2] for line in listed] == [["large:", "records.made"]]
     made = [value for value in client.metrics().values if value.full_name == "records.made"]
     assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]
     assert client.metrics().total("records.made") == RECORDS
     assert client.statistics()["Sink: DiscardingSink"].records_in == RECORDS
-    assert [job for job, _ in running_jobs() if job.entry.job_id == job_id] == []
+    assert [entry for entry in entries() if entry.job_id == job_id] == []
     (ended,) = [job for job in ended_jobs() if job.job_id == job_id]
     assert (ended.name, ended.status, ended.reason) == ("watched", "FINISHED", "")
 

@@ -246,7 +246,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(rest: RestClient, tmp_pa
         (("DELETE", "/jobs", None), (405, "allowed: ")),
         (("POST", f"{job}/savepoints", {}), (400, "execution.checkpointing.savepoint-dir")),
         (("POST", f"{job}/savepoints", {"formatType": "NATIVE"}), (501, "one format")),
-        (("POST", f"{job}/checkpoints", {"checkpointType": "INCREMENTAL"}), (400, "cannot be asked for")),
+        (("POST", f"{job}/checkpoints", {"checkpointType": "INCREMENTAL"}), (400, "have all of its state")),
         (("PATCH", f"{job}?mode=explode", None), (400, "cancel, stop")),
         (("GET", f"{job}/exceptions?maxExceptions=x", None), (400, "whole number")),
         (("PATCH", f"{job}/rescaling?parallelism=2", None), (501, "savepoint")),

@@ -6,13 +6,17 @@ import click
 
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
+from firesteel.cli.checkpoint import checkpoint
+from firesteel.cli.completion import completion
 from firesteel.cli.help_texts import examples
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
+from firesteel.cli.modify import modify
 from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
+from firesteel.cli.top import top
 
 
 @click.group(
@@ -33,9 +37,13 @@ main.add_command(init)
 main.add_command(run)
 main.add_command(info)
 main.add_command(list_jobs)
+main.add_command(top)
 main.add_command(savepoint)
+main.add_command(checkpoint)
+main.add_command(modify)
 main.add_command(stop)
 main.add_command(cancel)
+main.add_command(completion)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

@@ -190,7 +190,7 @@ def options_of(
         CHECKPOINTING_RESUME.key: resume or None,
     }
     options = {key: value for key, value in given.items() if value is not None}
-    options.update(_definition(text) for text in definitions)
+    options.update(definition(text) for text in definitions)
     try:
         given_options = checked(Configuration.from_dict(options))
         check_form(given_options.get(SPARK_MASTER))
@@ -200,7 +200,8 @@ def options_of(
     return options
 
 
-def _definition(text: str) -> tuple[str, str]:
+def definition(text: str) -> tuple[str, str]:
+    """The key and the value of a ``-D``."""
     key, equals, value = text.partition("=")
     if not key:
         raise click.UsageError(f"-D expects key=value, got {text!r}")

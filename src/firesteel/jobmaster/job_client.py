@@ -27,6 +27,7 @@ from firesteel.plan.job_plan import JobPlan
 T = TypeVar("T")
 
 _JOIN_SECONDS = 2.0
+_STOPPED = "stopped with a savepoint"
 
 
 class ProcessTerminated(KeyboardInterrupt):
@@ -54,6 +55,8 @@ class MasterJobClient(JobClient):
         self.outcome_requested = False
         #: Where the REST interface shows the job, as in ``http://localhost:8081``; empty when it does not.
         self.rest_url = ""
+        #: What somebody has asked for that ends the job, in words, for those who see that it has ended.
+        self.wish = ""
 
     @override
     def get_job_id(self) -> JobID:
@@ -103,7 +106,14 @@ class MasterJobClient(JobClient):
         fire, as at the end of the input. When the savepoint fails, the future holds the error and the job continues.
         """
         directory = None if savepoint_directory is None else absolute(savepoint_directory)
-        return CompletableFuture(self._master.stop_with_savepoint(advance_to_end_of_event_time, directory))
+        self.wish = _STOPPED
+        stopped = CompletableFuture(self._master.stop_with_savepoint(advance_to_end_of_event_time, directory))
+        stopped.add_done_callback(self._stop_has_ended)
+        return stopped
+
+    def _stop_has_ended(self, stopped: CompletableFuture) -> None:
+        if stopped.exception() is not None and self.wish == _STOPPED:
+            self.wish = ""  # the job continues
 
     @override
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
@@ -140,9 +150,9 @@ class MasterJobClient(JobClient):
     def why_ended(self, status: JobStatus) -> str:
         """Why the job has come to a final state, in one line; empty where the state says it all."""
         if status is JobStatus.CANCELED:
-            return "its process was told to end" if self.is_interrupted else ""
+            return "its process was told to end" if self.is_interrupted else self.wish
         if status is not JobStatus.FAILED:
-            return ""
+            return self.wish
         if self._wants_to_hand_over:
             return "left to another driver"
         failures = self._master.failures()

@@ -203,16 +203,22 @@ class RestClient:
                 )
             case TimeoutError():
                 seconds = f"{self._access.timeout_seconds:g} s"
-                return NotReachableError(f"{url} does not answer within {seconds}; is it stopped, or very busy?")
+                return NotReachableError(
+                    f"{url} does not answer within {seconds}; is it stopped, or very busy?"
+                )
             case socket.gaierror():
                 return NotReachableError(f"no machine of the name {self._host!r} is known here ({url})")
             case ConnectionRefusedError():
                 return NotReachableError(f"nothing listens at {url}; 'firesteel list' shows what runs here")
             case http.client.RemoteDisconnected() | ConnectionResetError() | http.client.IncompleteRead():
                 hint = "" if self._is_https else ", or does it want https?"
-                return NotReachableError(f"{url} has ended the connection without an answer: has it ended{hint}")
+                return NotReachableError(
+                    f"{url} has ended the connection without an answer: has it ended{hint}"
+                )
             case http.client.HTTPException():
-                return NotRestError(f"what listens at {url} does not speak HTTP ({type(error).__name__}: {error})")
+                return NotRestError(
+                    f"what listens at {url} does not speak HTTP ({type(error).__name__}: {error})"
+                )
             case _:
                 return NotReachableError(f"{url} cannot be reached: {error}")
 
@@ -266,9 +272,9 @@ def _succeeded(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _message(class_name: str, text: str) -> str:
-    """What an error says, out of its traceback.
+    r"""What an error says, out of its traceback.
 
-    >>> _message("a.b.StorageError", "Traceback ...\\n  File ...\\na.b.StorageError: the disk is full\\n")
+    >>> _message("a.b.StorageError", "Traceback ...\n  File ...\na.b.StorageError: the disk is full\n")
     'the disk is full'
     >>> _message("a.b.StorageError", "StorageError: the disk is full")
     'the disk is full'

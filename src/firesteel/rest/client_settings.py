@@ -58,9 +58,7 @@ def _not_an_address(address: str, why: str) -> InvalidOptionError:
 def read_access(configuration: Configuration, environment: Mapping[str, str] | None = None) -> RestAccess:
     """What the options and the environment say about how to be let in."""
     variables = os.environ if environment is None else environment
-    token = variables.get(TOKEN_VARIABLE, "").strip() or _token_in(
-        configuration.get_string(_TOKEN_FILE, "")
-    )
+    token = variables.get(TOKEN_VARIABLE, "").strip() or _token_in(configuration.get_string(_TOKEN_FILE, ""))
     return RestAccess(token, _tls(configuration))
 
 

@@ -90,6 +90,7 @@ class _ClientControl(JobControl):
 
     @override
     def cancel(self) -> None:
+        self.client.wish = "asked for over REST"
         self.client.cancel()
 
     @override

@@ -1,30 +1,33 @@
-"""``firesteel list``, ``cancel``, ``savepoint`` and ``stop``: with a scripted job, and with one in another process."""
+"""The commands about running jobs, over REST: with a simulated job of this process, and with jobs of other processes."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from firesteel import launch
 from firesteel.cli.main import main
-from firesteel.common.completable_future import CompletableFuture
-from firesteel.common.errors import CheckpointError
-from firesteel.common.job_client import JobClient
-from firesteel.common.job_id import JobID
+from firesteel.common import Configuration, WatermarkStrategy
 from firesteel.common.job_status import JobStatus
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueStateDescriptor
-from firesteel.jobmaster.remote.endpoint import JobEndpoint
-from firesteel.jobmaster.task_states import ExecutionState, TaskStatus
-from firesteel.metrics import JobMetrics, MetricKind, MetricValue
+from firesteel.datastream.functions import DiscardingSink, MapFunction, RuntimeContext
+from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.remote.history import ended_jobs
+from firesteel.jobmaster.remote.registry import RegistryEntry, register
 from firesteel.state_processor import SavepointWriter
+from firesteel.testing import Emit, ScriptedSource, WaitForever, simulated_environment
+from firesteel_support.scripted_server import ScriptedServer
 
 Programs = Callable[..., str]
 MOMENT = r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d"
@@ -38,176 +41,309 @@ env.execute()
 RESUMING = "A program resumes from here with: firesteel run -s PATH PROGRAM\n"
 
 
-class ScriptedJob(JobClient):
-    """Says yes to everything, and remembers it."""
+class Counting(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._hits = runtime_context.get_metrics_group().add_group("cache").counter("hits")
 
-    def __init__(self, job_id: str = "ab" * 16) -> None:
-        self.job_id = JobID(job_id)
-        self.status = JobStatus.RUNNING
-        self.asked: list[object] = []
-        self.answer = CompletableFuture.completed("/savepoints/one")
+    def map(self, value: int) -> int:
+        self._hits.inc()
+        return value
 
-    def get_job_id(self) -> JobID:
-        return self.job_id
 
-    def get_job_status(self) -> CompletableFuture:
-        return CompletableFuture.completed(self.status)
-
-    def task_statuses(self) -> list[TaskStatus]:
-        return [
-            TaskStatus("Source: words -> Map (1/2)", ExecutionState.RUNNING, 1, "on host, process 7"),
-            TaskStatus("Sink: out (1/1)", ExecutionState.DEPLOYING, 1),
-        ]
-
-    def metrics(self) -> JobMetrics:
-        return JobMetrics(
-            tuple(
-                MetricValue("Map", "0a", subtask, ("cache",), "hits", MetricKind.COUNTER, subtask + 3)
-                for subtask in range(2)
-            )
-        )
-
-    def cancel(self) -> CompletableFuture:
-        if self.status is JobStatus.RUNNING:
-            self.status = JobStatus.CANCELED
-        return CompletableFuture.completed(None)
-
-    def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
-    ) -> CompletableFuture:
-        self.asked.append((advance_to_end_of_event_time, savepoint_directory))
-        return self.answer
-
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        self.asked.append(savepoint_directory)
-        return self.answer
-
-    def get_accumulators(self) -> CompletableFuture:
-        raise AssertionError("nobody asks for accumulators")
-
-    def get_job_execution_result(self) -> CompletableFuture:
-        raise AssertionError("nobody asks for the result")
+def start(name: str, tmp_path: Path, **options: str) -> MasterJobClient:
+    """A job of the simulator that waits for ever; it has the REST interface, because it is registered."""
+    given = {
+        "rest.port": "0",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
+        **{key.replace("_", "."): value for key, value in options.items()},
+    }
+    env = simulated_environment(parallelism=2, configuration=Configuration.from_dict(given))
+    source = env.from_source(
+        ScriptedSource([Emit([1, 2, 3]), WaitForever()]), WatermarkStrategy.no_watermarks(), "Numbers"
+    )
+    source.key_by(lambda value: value % 2).map(Counting()).name("Count").add_sink(DiscardingSink())
+    client = env.execute_async(name)
+    assert isinstance(client, MasterJobClient)
+    return client
 
 
 @pytest.fixture
-def job() -> Iterator[ScriptedJob]:
-    job = ScriptedJob()
-    endpoint = JobEndpoint(job, "word count")
-    yield job
-    endpoint.close()
+def job(tmp_path: Path) -> Iterator[MasterJobClient]:
+    with launch.register_jobs():
+        client = start("word count", tmp_path)
+        yield client
+        client.cancel().result()
 
 
 def firesteel(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def test_tasks_of_jobs_are_listed(job: ScriptedJob) -> None:
-    assert firesteel("list", "--tasks").stdout == (
-        firesteel("list").stdout.replace(
-            "(RUNNING)\n",
-            "(RUNNING)\n"
-            "  RUNNING      Source: words -> Map (1/2) on host, process 7\n"
-            "  DEPLOYING    Sink: out (1/1)\n",
-        )
-    )
-    assert "Sink: out" not in firesteel("list").stdout
+def id_of(job: MasterJobClient) -> str:
+    return str(job.get_job_id())
 
 
-def test_running_jobs_are_listed(job: ScriptedJob) -> None:
+def status_of(job: MasterJobClient) -> JobStatus:
+    status: JobStatus = job.get_job_status().result()
+    return status
+
+
+def until(look: Callable[[], str], expected: str) -> str:
+    """Look again and again; tasks report by themselves."""
+    while expected not in (seen := look()):
+        pass
+    return seen
+
+
+# Lists.
+
+
+def test_running_jobs_are_listed_with_their_address(job: MasterJobClient) -> None:
     result = firesteel("list")
-    pattern = rf"Running jobs:\n\d\d\.\d\d\.\d{{4}} \d\d:\d\d:\d\d : {job.job_id} : word count \(RUNNING\)\nNo scheduled jobs\.\n"
-    assert re.fullmatch(pattern, result.stdout)
+    line = rf"{MOMENT} : {id_of(job)} : word count \(RUNNING\) {job.rest_url}"
+    assert re.fullmatch(rf"Running jobs:\n{line}\nNo scheduled jobs\.\n", result.stdout)
+    assert firesteel("list", "-s").stdout == "No scheduled jobs.\n"
 
 
-def test_scheduled_jobs_are_listed(job: ScriptedJob) -> None:
-    job.status = JobStatus.CREATED
-    assert firesteel("list", "-r").stdout == "No running jobs.\n"
-    assert f"{job.job_id} : word count (CREATED)" in firesteel("list", "-s").stdout
+def test_the_jobs_of_a_service_are_listed(job: MasterJobClient) -> None:
+    address = job.rest_url.removeprefix("http://")
+    listed = firesteel("list", "-m", address, "-r").stdout
+    assert re.search(rf"{MOMENT} : {id_of(job)} : word count \(RUNNING\)\n", listed)
+    port = address.rpartition(":")[2]
+    assert firesteel("list", "-r", "-D", f"rest.port={port}").stdout == listed
+    firesteel("cancel", "-m", address, id_of(job))
+    over = firesteel("list", "-m", address, "-a").stdout
+    assert re.search(
+        rf"Ended jobs:\n.*{id_of(job)} : word count \(CANCELED\) ended {MOMENT} after", over, re.DOTALL
+    )
+
+
+def test_tasks_of_jobs_are_listed(job: MasterJobClient) -> None:
+    listed = until(lambda: firesteel("list", "--tasks").stdout, "RUNNING      Count")
+    assert len(re.findall(r"^  RUNNING +Source: Numbers \([12]/2\)", listed, re.MULTILINE)) == 2
+    assert len(re.findall(r"^  RUNNING +Count -> Sink: DiscardingSink \([12]/2\)", listed, re.MULTILINE)) == 2
+    assert "Count ->" not in firesteel("list").stdout
+
+
+def test_metrics_of_functions_are_listed(job: MasterJobClient) -> None:
+    listed = until(lambda: firesteel("list", "--metrics").stdout, "cache.hits 3 ")
+    assert re.findall(r"^  (.*)$", listed, re.MULTILINE) == ["Count: cache.hits 3 (1..2)"]
 
 
 def test_no_jobs() -> None:
     assert firesteel("list", "--all").stdout == "No running jobs.\nNo scheduled jobs.\nNo ended jobs.\n"
 
 
-def test_cancel(job: ScriptedJob) -> None:
-    result = firesteel("cancel", str(job.job_id))
-    assert (result.exit_code, result.stdout) == (0, f"Cancelled job {job.job_id}.\n")
-    assert job.status is JobStatus.CANCELED
+# Jobs that cannot be spoken to.
 
 
-def test_cancelling_a_job_that_has_just_ended_is_an_error(job: ScriptedJob) -> None:
-    job.status = JobStatus.FINISHED
-    result = firesteel("cancel", str(job.job_id))
-    assert result.exit_code == 1
-    assert "had ended before it could be cancelled: FINISHED" in result.stderr
-
-
-def test_savepoint_in_the_configured_directory(job: ScriptedJob) -> None:
-    result = firesteel("savepoint", str(job.job_id))
-    assert result.exit_code == 0
-    assert result.stdout == (
-        f"Triggering savepoint for job {job.job_id}.\nSavepoint completed. Path: /savepoints/one\n{RESUMING}"
+def test_a_job_without_a_rest_interface_is_found_and_cannot_be_commanded(tmp_path: Path) -> None:
+    with launch.register_jobs():
+        job = start("alone", tmp_path, rest_port="-1")
+        listed = firesteel("list").stdout
+        refused = firesteel("cancel", id_of(job))
+        job.cancel().result()
+    sentence = (
+        "its driver has no REST interface ('rest.port' is -1, or no port was free); "
+        f"'kill {os.getpid()}' ends it and keeps what it has saved"
     )
-    assert job.asked == [None]
+    assert f"{id_of(job)} : alone (UNKNOWN)\n  {sentence}\n" in listed
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        f"Error: job {id_of(job)} cannot be commanded: {sentence}\n",
+    )
+
+
+def test_a_job_whose_driver_does_not_answer_is_listed(job: MasterJobClient) -> None:
+    with ScriptedServer((200, {})) as server:
+        gone = server.url
+    silent = register(RegistryEntry("ab" * 16, "silent", os.getpid(), socket.gethostname(), 1, gone))
+    listed = firesteel("list").stdout
+    refused = firesteel("savepoint", "abababab")
+    silent.withdraw()
+    assert f"silent (NOT ANSWERING) {gone}\n" in listed
+    assert "word count (RUNNING)" in listed
+    assert (refused.exit_code, f"Error: nothing listens at {gone}" in refused.stderr) == (1, True)
+
+
+def test_a_job_that_its_driver_does_not_show_is_listed(job: MasterJobClient) -> None:
+    hidden = register(RegistryEntry("ab" * 16, "hidden", os.getpid(), socket.gethostname(), 1, job.rest_url))
+    listed = firesteel("list").stdout
+    hidden.withdraw()
+    assert f"hidden (UNKNOWN) {job.rest_url}\n  {job.rest_url} does not show it\n" in listed
+
+
+def test_who_wants_a_token_says_so_for_every_job(job: MasterJobClient) -> None:
+    with ScriptedServer((401, {"errors": ["a token is needed"]})) as server:
+        result = firesteel("list", "-m", server.url)
+    assert (result.exit_code, result.stderr) == (1, "Error: a token is needed\n")
+
+
+@pytest.mark.parametrize("address", ["spark://host:7077", "host:port"])
+def test_a_wrong_address_is_a_mistake_of_the_command_line(address: str) -> None:
+    result = firesteel("list", "-m", address)
+    assert (result.exit_code, "expected the address of a REST interface" in result.stderr) == (2, True)
+
+
+# Commands.
+
+
+def test_cancel(job: MasterJobClient) -> None:
+    result = firesteel("cancel", id_of(job))
+    assert (result.exit_code, result.stdout) == (0, f"Cancelled job {id_of(job)}.\n")
+    assert status_of(job) is JobStatus.CANCELED
+    assert [(each.status, each.reason) for each in ended_jobs()] == [("CANCELED", "asked for over REST")]
+
+
+def test_cancelling_a_job_that_has_ended_is_an_error(job: MasterJobClient) -> None:
+    job.stop_with_savepoint(False).result()
+    result = firesteel("cancel", "-m", job.rest_url, id_of(job))
+    assert (result.exit_code, result.stderr) == (1, f"Error: job {id_of(job)} has ended before: FINISHED\n")
+
+
+def test_savepoint_in_the_configured_directory(job: MasterJobClient, tmp_path: Path) -> None:
+    result = firesteel("savepoint", id_of(job))
+    assert result.exit_code == 0, result.output
+    first, second, third = result.stdout.splitlines(keepends=True)
+    assert first == f"Triggering savepoint for job {id_of(job)}.\n"
+    path = second.removeprefix("Savepoint completed. Path: ").strip()
+    assert Path(path).parent == tmp_path / "savepoints"
+    assert (Path(path) / "_metadata").exists() or any(Path(path).iterdir())
+    assert third == RESUMING
+    assert status_of(job) is JobStatus.RUNNING
 
 
 def test_directories_are_those_of_the_caller(
-    job: ScriptedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: MasterJobClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    firesteel("savepoint", str(job.job_id), "here")
-    firesteel("stop", "-p", "there", str(job.job_id))
-    assert job.asked == [f"{tmp_path}/here", (False, f"{tmp_path}/there")]
+    assert f"Path: {tmp_path}/here/" in firesteel("savepoint", id_of(job), "here").stdout
+    assert f"Path: {tmp_path}/there/" in firesteel("stop", "-p", "there", id_of(job)).stdout
 
 
-def test_stop_with_drain(job: ScriptedJob) -> None:
-    result = firesteel("stop", "--drain", "--savepointPath", "/data", str(job.job_id))
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[:2] == [
-        f'Stopping job "{job.job_id}" draining it, with a savepoint.',
-        "Savepoint completed. Path: /savepoints/one",
-    ]
-    assert job.asked == [(True, "/data")]
-
-
-@pytest.mark.parametrize(("options", "directory"), [(["-s"], None), (["-s", "/data"], "/data")])
-def test_cancel_with_savepoint(job: ScriptedJob, options: list[str], directory: str | None) -> None:
-    result = firesteel("cancel", *options, str(job.job_id))
+def test_stop_with_drain(job: MasterJobClient, tmp_path: Path) -> None:
+    result = firesteel("stop", "--drain", "--savepointPath", str(tmp_path / "data"), id_of(job))
     assert result.exit_code == 0, result.output
-    assert f"Cancelled job {job.job_id}.\nSavepoint completed. Path: /savepoints/one\n" in result.stdout
-    assert job.asked == [(False, directory)]
+    assert result.stdout.startswith(
+        f'Stopping job "{id_of(job)}" draining it, with a savepoint.\nSavepoint completed. Path: {tmp_path}/data/'
+    )
+    assert status_of(job) is JobStatus.FINISHED
+    assert [(each.status, each.reason) for each in ended_jobs()] == [("FINISHED", "stopped with a savepoint")]
+
+
+@pytest.mark.parametrize("command", [("stop", "-p"), ("cancel", "-s")])
+@pytest.mark.parametrize("with_directory", [False, True])
+def test_the_directory_of_the_last_savepoint_may_be_left_out(
+    job: MasterJobClient, tmp_path: Path, command: tuple[str, str], with_directory: bool
+) -> None:
+    directory = tmp_path / ("data" if with_directory else "savepoints")
+    result = firesteel(*command, *([str(directory)] if with_directory else []), id_of(job))
+    assert result.exit_code == 0, result.output
+    assert f"Savepoint completed. Path: {directory}/" in result.stdout
+    assert status_of(job) is JobStatus.FINISHED
+
+
+def test_a_flag_may_stand_behind_the_job(job: MasterJobClient) -> None:
+    result = firesteel("cancel", id_of(job), "-s")
+    assert f"Cancelled job {id_of(job)}.\nSavepoint completed. Path: " in result.stdout
 
 
 @pytest.mark.parametrize("command", ["savepoint", "stop"])
-def test_a_failure_is_a_message(job: ScriptedJob, command: str) -> None:
-    job.answer = CompletableFuture.failed(CheckpointError("no directory was given"))
-    result = firesteel(command, str(job.job_id))
+def test_who_does_not_wait_gets_a_trigger_id(job: MasterJobClient, command: str) -> None:
+    result = firesteel(command, "-detached", id_of(job))
+    address = re.findall(r"curl (\S+)/jobs/\w+/savepoints/\w{32}\n", result.stdout)
+    assert (result.exit_code, address) == (0, [job.rest_url])
+
+
+def test_a_checkpoint_is_taken_now(job: MasterJobClient, tmp_path: Path) -> None:
+    result = firesteel("checkpoint", id_of(job))
+    assert result.exit_code == 0, result.output
+    done = rf"Checkpoint (\d+) for job {id_of(job)} completed\. Path: {tmp_path}/checkpoints/\S+\n"
+    assert re.fullmatch(f"Triggering checkpoint for job {id_of(job)}\\.\n{done}", result.stdout)
+    assert (
+        f"Checkpoint(FULL) 2 for job {id_of(job)} completed."
+        in firesteel("checkpoint", "-full", id_of(job)).stdout
+    )
+
+
+def test_kinds_of_checkpoints_exclude_each_other(job: MasterJobClient) -> None:
+    assert firesteel("checkpoint", "-full", "--incremental", id_of(job)).exit_code == 2
+    refused = firesteel("checkpoint", "--incremental", id_of(job))
+    assert (refused.exit_code, "execution.checkpointing.incremental" in refused.stderr) == (1, True)
+
+
+def test_another_parallelism_is_refused_with_the_sentence_of_the_service(job: MasterJobClient) -> None:
+    result = firesteel("modify", id_of(job), "-p", "4")
+    assert (result.exit_code, "a job keeps its parallelism while it runs" in result.stderr) == (1, True)
+    assert status_of(job) is JobStatus.RUNNING
+
+
+def test_another_parallelism_is_asked_for_and_waited_for() -> None:
+    line = {"jid": "ab" * 16, "name": "n", "state": "RUNNING", "start-time": 1, "end-time": -1, "duration": 1}
+    done = {"status": {"id": "COMPLETED"}, "operation": {}}
+    answers = [(200, {"jobs": [line]}), (202, {"request-id": "0f"}), (200, done)]
+    with ScriptedServer(*answers) as server:
+        result = firesteel("modify", "-m", server.url, "ab", "-p", "4")
+    assert result.stdout == (
+        f"Modifying job {'ab' * 16}.\nRescaled job {'ab' * 16}. Its new parallelism is 4.\n"
+    ), result.output
+    assert [path for _, path, _ in server.asked[1:]] == [
+        f"/jobs/{'ab' * 16}/rescaling?parallelism=4",
+        f"/jobs/{'ab' * 16}/rescaling/0f",
+    ]
+
+
+@pytest.mark.parametrize("command", ["savepoint", "stop"])
+def test_a_failure_is_a_message(job: MasterJobClient, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_text("no directory")
+    directory = str(tmp_path / "file")
+    arguments = (
+        ["savepoint", id_of(job), directory]
+        if command == "savepoint"
+        else ["stop", "-p", directory, id_of(job)]
+    )
+    result = firesteel(*arguments)
     assert result.exit_code == 1
-    assert result.stderr == "Error: no directory was given\n"
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.stderr
+    assert directory in result.stderr
+    assert status_of(job) is JobStatus.RUNNING
 
 
-def test_the_beginning_of_an_id_will_do(job: ScriptedJob) -> None:
-    assert firesteel("savepoint", str(job.job_id)[:6]).exit_code == 0
+def test_a_format_that_is_not_there_is_refused_by_the_service(job: MasterJobClient) -> None:
+    result = firesteel("savepoint", "-type", "native", id_of(job))
+    assert (result.exit_code, "savepoints have one format, CANONICAL" in result.stderr) == (1, True)
+    assert firesteel("savepoint", "--type", "canonical", id_of(job)).exit_code == 0
 
 
-def test_the_beginning_of_two_ids_will_not_do(job: ScriptedJob) -> None:
-    other = JobEndpoint(ScriptedJob("ab" + "0" * 30), "other")
-    try:
-        result = firesteel("cancel", "ab")
-    finally:
-        other.close()
+# Which job.
+
+
+def test_the_beginning_of_an_id_will_do(job: MasterJobClient) -> None:
+    assert firesteel("savepoint", id_of(job)[:6].upper()).exit_code == 0
+
+
+def test_the_beginning_of_two_ids_will_not_do() -> None:
+    entry = RegistryEntry("ab" * 16, "word count", os.getpid(), socket.gethostname(), 1)
+    registrations = [register(entry), register(replace(entry, job_id="ab" + "0" * 30, name="other"))]
+    result = firesteel("cancel", "ab")
+    for registration in registrations:
+        registration.withdraw()
     assert result.exit_code == 1
-    assert "2 jobs have ids that begin with ab" in result.stderr
-    assert "word count (RUNNING)" in result.stderr
-    assert "other (RUNNING)" in result.stderr
+    assert "2 jobs have ids that begin with ab\nrunning jobs:\n" in result.stderr
+    assert "word count (UNKNOWN)" in result.stderr
+    assert "other (UNKNOWN)" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["savepoint", "stop", "cancel"])
-def test_an_unknown_id_lists_what_runs(job: ScriptedJob, command: str) -> None:
+@pytest.mark.parametrize("command", ["savepoint", "stop", "cancel", "checkpoint", "top"])
+def test_an_unknown_id_lists_what_runs(job: MasterJobClient, command: str) -> None:
     result = firesteel(command, "00" * 16)
     assert result.exit_code == 1
     assert f"no job runs on this machine with id {'00' * 16}\nrunning jobs:\n" in result.stderr
-    assert f"{job.job_id} : word count (RUNNING)" in result.stderr
+    assert f"{id_of(job)} : word count (RUNNING)" in result.stderr
+    there = firesteel(command, "-m", job.rest_url, "00" * 16)
+    assert f"{job.rest_url} has no job with id {'00' * 16}\nrunning jobs:\n" in there.stderr
 
 
 def test_no_id_says_what_to_give() -> None:
@@ -216,19 +352,41 @@ def test_no_id_says_what_to_give() -> None:
     assert "which job? give its id\nno job is running" in result.stderr
 
 
-def test_savepoints_are_disposed_of(tmp_path: Path) -> None:
+# Deleting savepoints.
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
     path = tmp_path / "one"
     writer = SavepointWriter.new_savepoint()
     writer.with_keyed_state("op", ValueStateDescriptor("x", Types.INT()), {"a": 1}).write(str(path))
-    result = firesteel("savepoint", "-d", str(path))
-    assert (result.exit_code, result.stdout) == (0, f"Savepoint '{path}' disposed.\n")
-    assert not path.exists()
-    again = firesteel("savepoint", "-d", str(path))
+    return path
+
+
+def test_savepoints_are_disposed_of_without_any_job(saved: Path) -> None:
+    result = firesteel("savepoint", "-d", str(saved))
+    assert (result.exit_code, result.stdout) == (0, f"Savepoint '{saved}' disposed.\n")
+    assert not saved.exists()
+    again = firesteel("savepoint", "-d", str(saved))
+    assert (again.exit_code, "there is no checkpoint or savepoint" in again.stderr) == (1, True)
+
+
+def test_savepoints_are_disposed_of_by_a_service(
+    job: MasterJobClient, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(saved.parent)
+    result = firesteel("savepoint", "-m", job.rest_url, "--dispose", "one")
+    assert (result.exit_code, result.stdout) == (0, "Savepoint 'one' disposed.\n")
+    assert not saved.exists()
+    again = firesteel("savepoint", "-m", job.rest_url, "-d", "one")
     assert (again.exit_code, "there is no checkpoint or savepoint" in again.stderr) == (1, True)
 
 
 def test_dispose_takes_no_job() -> None:
     assert "no job; what is 'ab'?" in firesteel("savepoint", "-d", "/x", "ab").stderr
+
+
+# Jobs of other processes.
 
 
 def test_jobs_of_run_are_found_by_other_processes(program: Programs) -> None:
@@ -244,7 +402,7 @@ def test_jobs_of_run_are_found_by_other_processes(program: Programs) -> None:
     assert firesteel("list").stdout == "No running jobs.\nNo scheduled jobs.\n"
     (ended,) = firesteel("list", "-a").stdout.splitlines()[3:]
     assert re.fullmatch(
-        rf"{MOMENT} : {job_id} : wait \(CANCELED\) ended {MOMENT} after {SPAN}: by 'firesteel cancel'",
+        rf"{MOMENT} : {job_id} : wait \(CANCELED\) ended {MOMENT} after {SPAN}: asked for over REST",
         ended,
     )
     again = firesteel("cancel", job_id)
@@ -332,7 +490,7 @@ def test_a_child_that_a_program_forks_does_not_end_its_jobs(program: Programs) -
     text = """
         import os, sys, warnings
         import engine
-        from firesteel.jobmaster.remote.running_job import running_jobs
+        from firesteel.jobmaster.remote.registry import entries
 
         warnings.simplefilter("ignore")
         engine.submit("wait")
@@ -340,15 +498,9 @@ def test_a_child_that_a_program_forks_does_not_end_its_jobs(program: Programs) -
         if not child:
             sys.exit()
         os.waitpid(child, 0)
-        print(len(running_jobs()))
+        print(len(entries()))
         """
     done = subprocess.run(
         [sys.executable, program(text)], check=True, capture_output=True, timeout=600, text=True
     )
     assert done.stdout.splitlines()[-1] == "1"
-
-
-def test_metrics_of_running_jobs_are_listed(job: ScriptedJob) -> None:
-    assert firesteel("list", "--metrics").stdout == (
-        firesteel("list").stdout.replace("(RUNNING)\n", "(RUNNING)\n  Map: cache.hits 7\n")
-    )

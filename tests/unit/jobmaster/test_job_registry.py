@@ -1,79 +1,50 @@
-"""Jobs are found by other processes while they run, answer only to who knows the secret, and leave nothing behind."""
+"""Jobs are found by other processes while they run, and leave nothing behind but how they ended."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
-from firesteel.common.completable_future import CompletableFuture
-from firesteel.common.errors import CheckpointError, JobExecutionError
-from firesteel.common.job_client import JobClient
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.jobmaster.remote.endpoint import JobEndpoint
+from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.remote.history import KEPT_JOBS, LOST, ended_jobs, history_file, remember
 from firesteel.jobmaster.remote.registered_jobs import RegisteredJobs
-from firesteel.jobmaster.remote.registry import entries, register, registry_directory, unregister
-from firesteel.jobmaster.remote.running_job import (
-    DriverGoneError,
-    NotAnsweringError,
-    RunningJob,
-    running_jobs,
+from firesteel.jobmaster.remote.registry import (
+    Registration,
+    RegistryEntry,
+    entries,
+    register,
+    registry_directory,
 )
-from firesteel_support import threads
 
 
-class ScriptedJob(JobClient):
-    """A job that does what is asked at once, unless a test completes its futures."""
+class ScriptedJob:
+    """What the registry asks of a job, and what observers are told of it."""
 
     def __init__(self) -> None:
         self.job_id = JobID()
-        self.status = JobStatus.RUNNING
-        self.asked: list[tuple[Any, ...]] = []
-        self.answer = CompletableFuture.completed("/savepoints/one")
+        self.name = "scripted"
+        self.rest_url = "http://localhost:8081"
 
     def get_job_id(self) -> JobID:
         return self.job_id
 
     def get_job_name(self) -> str:
-        return "scripted"
+        return self.name
 
     def why_ended(self, status: JobStatus) -> str:
         return "for no reason\nat all"
-
-    def get_job_status(self) -> CompletableFuture:
-        return CompletableFuture.completed(self.status)
-
-    def cancel(self) -> CompletableFuture:
-        self.status = JobStatus.CANCELED
-        return CompletableFuture.completed(None)
-
-    def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
-    ) -> CompletableFuture:
-        self.asked.append(("stop", advance_to_end_of_event_time, savepoint_directory))
-        return self.answer
-
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        self.asked.append(("savepoint", savepoint_directory))
-        return self.answer
-
-    def get_accumulators(self) -> CompletableFuture:
-        raise AssertionError("nobody asks for accumulators")
-
-    def get_job_execution_result(self) -> CompletableFuture:
-        raise AssertionError("nobody asks for the result")
 
 
 @pytest.fixture(autouse=True)
@@ -83,154 +54,136 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[ScriptedJob], RunningJob]]:
-    endpoints = []
-
-    def started(job: ScriptedJob) -> RunningJob:
-        endpoints.append(JobEndpoint(job, "scripted"))
-        return RunningJob(endpoints[-1].entry)
-
-    yield started
-    for endpoint in endpoints:
-        endpoint.close()
+def registered() -> Iterator[RegisteredJobs]:
+    jobs = RegisteredJobs()
+    yield jobs
+    jobs.close()
 
 
-Start = Callable[[ScriptedJob], RunningJob]
+@pytest.fixture
+def entry(registered: RegisteredJobs) -> RegistryEntry:
+    submit(registered, ScriptedJob())
+    (entry,) = entries()
+    return entry
 
 
-def test_a_running_job_is_listed_with_its_state(start: Start) -> None:
+def submit(registered: RegisteredJobs, job: ScriptedJob) -> None:
+    registered.job_submitted(cast(MasterJobClient, job))
+
+
+def end(registered: RegisteredJobs, job: ScriptedJob, status: JobStatus = JobStatus.FINISHED) -> None:
+    registered.status_changed(job, status)  # type: ignore[arg-type]
+
+
+def left_behind(entry: RegistryEntry) -> None:
+    """The file of a driver that has died."""
+    registration: Registration = register(entry)
+    registration._file.close()
+
+
+def test_a_running_job_is_found_with_its_address(registered: RegisteredJobs) -> None:
     job = ScriptedJob()
-    start(job)
-    ((found, status),) = running_jobs()
-    assert (found.entry.job_id, found.entry.name, status) == (str(job.job_id), "scripted", "RUNNING")
+    submit(registered, job)
+    (found,) = entries()
+    assert (found.job_id, found.name, found.pid, found.rest) == (
+        str(job.job_id),
+        "scripted",
+        os.getpid(),
+        "http://localhost:8081",
+    )
+    end(registered, job, JobStatus.RUNNING)
+    assert entries() == [found]
 
 
-def test_only_the_owner_can_read_the_file(start: Start, home: Path) -> None:
-    job = start(ScriptedJob())
-    path = home / "jobs" / f"{job.entry.job_id}.json"
+def test_only_the_owner_can_read_the_file(entry: RegistryEntry, home: Path) -> None:
+    path = home / "jobs" / f"{entry.job_id}.json"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_savepoint_and_stop_reach_the_job_and_give_the_path(start: Start) -> None:
+def test_a_job_that_is_over_is_not_found_any_more(registered: RegisteredJobs) -> None:
     job = ScriptedJob()
-    running = start(job)
-    assert running.savepoint("/data") == "/savepoints/one"
-    assert running.stop(drain=True, directory=None) == "/savepoints/one"
-    assert job.asked == [("savepoint", "/data"), ("stop", True, None)]
-
-
-def test_cancel_tells_how_the_job_ended(start: Start) -> None:
-    assert start(ScriptedJob()).cancel() == "CANCELED"
-
-
-def test_an_error_reaches_who_asked(start: Start) -> None:
-    job = ScriptedJob()
-    job.answer = CompletableFuture.failed(CheckpointError("the disk is full"))
-    running = start(job)
-    with pytest.raises(JobExecutionError, match="the disk is full"):
-        running.savepoint(None)
-    assert running.status() == "RUNNING"
-
-
-def test_a_wrong_secret_gets_no_answer(start: Start) -> None:
-    job = ScriptedJob()
-    wrong = RunningJob(replace(start(job).entry, secret="00" * 32))
-    with pytest.raises(DriverGoneError):
-        wrong.savepoint(None)
-    assert job.asked == []
-
-
-def test_a_connection_that_says_nothing_does_not_block_others(start: Start) -> None:
-    running = start(ScriptedJob())
-    with socket.create_connection(("127.0.0.1", running.entry.port)):
-        assert running.status() == "RUNNING"
-
-
-def test_a_closed_job_is_not_listed_any_more() -> None:
-    endpoint = JobEndpoint(ScriptedJob(), "scripted")
-    endpoint.close()
-    assert running_jobs() == []
+    submit(registered, job)
+    end(registered, job)
+    assert entries() == []
     assert list(registry_directory().iterdir()) == []
-    with pytest.raises(DriverGoneError, match="has ended"):
-        RunningJob(endpoint.entry).status()
+    (ended,) = ended_jobs()
+    assert (ended.job_id, ended.status, ended.reason) == (str(job.job_id), "FINISHED", "for no reason")
 
 
-def test_who_waits_for_an_answer_gets_it_when_the_job_ends_meanwhile() -> None:
-    job = ScriptedJob()
-    job.answer = CompletableFuture()
-    asked = threading.Event()
-    job.asked = _Noticed(asked)
-    endpoint = JobEndpoint(job, "scripted")
-    answers: list[str] = []
-    waiting = threading.Thread(target=lambda: answers.append(RunningJob(endpoint.entry).stop(False, None)))
-    waiting.start()
-    asked.wait(300)
-    endpoint.withdraw()
-    assert running_jobs() == []
-    job.answer.complete("/savepoints/last")
-    endpoint.close()
-    waiting.join(300)
-    assert answers == ["/savepoints/last"]
+def test_jobs_that_a_process_leaves_are_lost() -> None:
+    registered = RegisteredJobs()
+    submit(registered, ScriptedJob())
+    registered.close()
+    assert entries() == []
+    assert [(each.status, each.reason) for each in ended_jobs()] == [
+        (LOST, "its process has ended before it")
+    ]
 
 
-def test_a_driver_that_ends_without_an_answer_is_an_error() -> None:
-    job = ScriptedJob()
-    job.answer = CompletableFuture()
-    asked = threading.Event()
-    job.asked = _Noticed(asked)
-    endpoint = JobEndpoint(job, "scripted")
-    closing = threading.Thread(target=lambda: asked.wait(300) and endpoint.close(linger_seconds=0))
-    closing.start()
-    with pytest.raises(NotAnsweringError, match="ended before it had answered"):
-        RunningJob(endpoint.entry).savepoint(None)
-    closing.join(300)
-    job.answer.complete("")
-
-
-class _Noticed(list[tuple[Any, ...]]):
-    def __init__(self, event: threading.Event) -> None:
-        super().__init__()
-        self._event = event
-
-    def append(self, item: tuple[Any, ...]) -> None:
-        super().append(item)
-        self._event.set()
-
-
-def test_files_of_dead_drivers_are_removed(start: Start) -> None:
+def test_files_of_dead_drivers_are_removed(entry: RegistryEntry) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    alive = start(ScriptedJob()).entry
-    register(replace(alive, job_id="0" * 32, pid=dead.pid))
-    assert entries() == [alive]
-    assert [path.stem for path in registry_directory().glob("*.json")] == [alive.job_id]
+    # Somebody holds its lock, as a child may do that the driver has forked: that does not count.
+    held = register(replace(entry, job_id="0" * 32, pid=dead.pid))
+    assert entries() == [entry]
+    held.withdraw()
+    assert [path.stem for path in registry_directory().glob("*.json")] == [entry.job_id]
     entries()
     (lost,) = ended_jobs()
-    assert (lost.job_id, lost.status, lost.started) == ("0" * 32, LOST, alive.started)
+    assert (lost.job_id, lost.status, lost.started) == ("0" * 32, LOST, entry.started)
     assert lost.reason == f"its process, {dead.pid}, has ended without a word"
 
 
-def test_a_process_that_has_the_pid_of_a_dead_driver_is_no_job() -> None:
-    endpoint = JobEndpoint(ScriptedJob(), "scripted")
-    endpoint.close()
-    register(endpoint.entry)  # the pid, which is ours, is alive
-    assert running_jobs() == []
-    assert list(registry_directory().glob("*.json")) == []
+def test_a_process_that_has_the_number_of_a_dead_driver_is_no_job(entry: RegistryEntry) -> None:
+    left_behind(replace(entry, job_id="0" * 32))  # the number is ours, and alive
+    assert entries() == [entry]
+    assert [each.job_id for each in ended_jobs()] == ["0" * 32]
 
 
-def test_jobs_of_another_machine_are_left_alone(start: Start) -> None:
-    entry = start(ScriptedJob()).entry
-    register(replace(entry, job_id="0" * 32, machine="elsewhere", pid=2**22 + 1))
+def test_a_lock_is_held_until_the_process_ends() -> None:
+    program = (
+        "import socket, os, sys\n"
+        "from firesteel.jobmaster.remote.registry import RegistryEntry, register\n"
+        "kept = register(RegistryEntry('ab' * 16, 'other', os.getpid(), socket.gethostname(), 1))\n"
+        "print('registered', flush=True)\n"
+        "sys.stdin.read()\n"
+        "os._exit(0)\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "registered\n"
+    assert [each.name for each in entries()] == ["other"]
+    other.communicate("")
+    assert entries() == []
+    assert [each.status for each in ended_jobs()] == [LOST]
+
+
+def test_a_file_system_without_locks_leaves_the_number_of_the_process(
+    entry: RegistryEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(37, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    left_behind(replace(entry, job_id="0" * 32, started=0))
+    assert [each.job_id for each in entries()] == ["0" * 32, entry.job_id]
+
+
+def test_jobs_of_another_machine_are_left_alone(entry: RegistryEntry) -> None:
+    left_behind(replace(entry, job_id="0" * 32, machine="elsewhere", pid=2**22 + 1))
     assert entries() == [entry]
     assert (registry_directory() / f"{'0' * 32}.json").exists()
 
 
-def test_an_old_driver_does_not_remove_the_entry_of_its_successor(start: Start) -> None:
-    successor = start(ScriptedJob()).entry
-    unregister(replace(successor, secret="ff"))
-    assert entries() == [successor]
+def test_an_old_driver_does_not_remove_the_entry_of_its_successor(entry: RegistryEntry) -> None:
+    successor = register(replace(entry, started=entry.started + 1))
+    Registration(entry, open(os.devnull)).withdraw()  # noqa: SIM115 - withdrawing closes it
+    assert entries() == [successor.entry]
+    successor.withdraw()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", json.dumps({"job_id": 1})])
@@ -240,28 +193,16 @@ def test_a_damaged_file_is_ignored(content: str) -> None:
     assert entries() == []
 
 
-class Over:
-    """What an observer is told of a job."""
-
-    def __init__(self, job: ScriptedJob) -> None:
-        self.job_id = job.job_id
-
-
-def test_a_thousand_jobs_of_a_program_leave_no_socket_and_no_thread() -> None:
+def test_a_thousand_jobs_of_a_program_leave_no_file_and_no_thread(registered: RegisteredJobs) -> None:
     def open_things() -> tuple[int, int]:
         return len(os.listdir("/dev/fd")), threading.active_count()
 
-    registered = RegisteredJobs()
     before = open_things()
     for _ in range(1000):
         job = ScriptedJob()
-        registered.job_submitted(job)  # type: ignore[arg-type]
-        registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
-    for thread in threading.enumerate():
-        if thread.name.startswith("firesteel-job"):
-            threads.join(thread, 300)
+        submit(registered, job)
+        end(registered, job)
     assert open_things() == before
-    registered.close()
     assert list(registry_directory().iterdir()) == []
     remembered = ended_jobs()
     assert len(remembered) == KEPT_JOBS
@@ -273,8 +214,7 @@ def test_a_thousand_jobs_of_a_program_leave_no_socket_and_no_thread() -> None:
     assert history_file().stat().st_mode & 0o777 == 0o600
 
 
-def test_old_jobs_and_damaged_lines_are_not_remembered(start: Start) -> None:
-    entry = start(ScriptedJob()).entry
+def test_old_jobs_and_damaged_lines_are_not_remembered(entry: RegistryEntry) -> None:
     remember(entry, "FINISHED")
     (line,) = history_file().read_bytes().splitlines()
     old = json.loads(line) | {"ended": 5, "name": "old"}
@@ -289,41 +229,9 @@ def test_old_jobs_and_damaged_lines_are_not_remembered(start: Start) -> None:
     assert len(ended_jobs()[-1].reason) == 300
 
 
-def test_somebody_who_holds_the_history_does_not_hold_up_the_end_of_a_job(start: Start) -> None:
-    entry = start(ScriptedJob()).entry
+def test_somebody_who_holds_the_history_does_not_hold_up_the_end_of_a_job(entry: RegistryEntry) -> None:
     remember(entry, "FINISHED")
     with history_file().open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         remember(entry, "FAILED", "nevertheless")
     assert [job.status for job in ended_jobs()] == ["FINISHED", "FAILED"]
-
-
-def test_an_end_that_somebody_asked_for_says_so() -> None:
-    job = ScriptedJob()
-    registered = RegisteredJobs()
-    registered.job_submitted(job)  # type: ignore[arg-type]
-    (entry,) = entries()
-    RunningJob(entry).stop(False, None)
-    registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
-    registered.close()
-    assert [(each.status, each.reason) for each in ended_jobs()] == [("FINISHED", "stopped with a savepoint")]
-
-
-def test_a_request_that_is_under_way_when_its_job_ends_is_answered() -> None:
-    job = ScriptedJob()
-    job.answer = CompletableFuture()
-    asked = threading.Event()
-    job.asked = _Noticed(asked)
-    registered = RegisteredJobs()
-    registered.job_submitted(job)  # type: ignore[arg-type]
-    (entry,) = entries()
-    answers: list[str] = []
-    waiting = threading.Thread(target=lambda: answers.append(RunningJob(entry).stop(False, None)))
-    waiting.start()
-    asked.wait(300)
-    registered.status_changed(Over(job), JobStatus.FINISHED)  # type: ignore[arg-type]
-    assert entries() == []
-    job.answer.complete("/savepoints/last")
-    waiting.join(300)
-    assert answers == ["/savepoints/last"]
-    registered.close()

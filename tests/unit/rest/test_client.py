@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,80 +23,27 @@ from firesteel.rest.client import (
     RestClient,
 )
 from firesteel.rest.client_settings import read_access, service_url
+from firesteel_support.scripted_server import ScriptedServer
 from firesteel_support.servers.certificates import Certificates
-
-Answer = tuple[int, Any]
-
-
-class ScriptedServer:
-    """Answers each request with the next of ``answers``, and the last of them for ever; remembers what it was asked."""
-
-    def __init__(self, *answers: Answer, media_type: str = "application/json") -> None:
-        self.answers = list(answers)
-        self.asked: list[tuple[str, str, str]] = []
-        self.headers: list[dict[str, str]] = []
-        self.connections: set[int] = set()
-        self.media_type = media_type
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> ScriptedServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def encrypt(self, files: Certificates, mutual: bool = False) -> str:
-        authority = files.authority if mutual else None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
-        context.load_cert_chain(files.server)
-        context.verify_mode = ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        return f"https://localhost:{self._server.server_port}"
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        script = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                script.asked.append((self.command, self.path, body.decode()))
-                script.headers.append(dict(self.headers))
-                script.connections.add(self.client_address[1])
-                status, answer = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
-                content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", script.media_type)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PATCH = do_DELETE = answer
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
 
 
 def nothing(seconds: float) -> None:
     """Nobody waits in tests."""
 
 
+def get(url: str, access: RestAccess | None = None, path: str = "/jobs") -> Any:
+    with RestClient(url, access) as rest:
+        return rest.get(path)
+
+
 # Requests.
 
 
 def test_an_answer_is_read_from_json_and_bodies_are_written_so() -> None:
-    with ScriptedServer((200, {"x": 1}), (202, {"request-id": "ab"})) as server, RestClient(server.url) as rest:
+    with (
+        ScriptedServer((200, {"x": 1}), (202, {"request-id": "ab"})) as server,
+        RestClient(server.url) as rest,
+    ):
         assert rest.get("/a b", {"get": "n,m"}) == {"x": 1}
         assert rest.post("/c", {"d": None}) == {"request-id": "ab"}
     assert server.asked == [("GET", "/a%20b?get=n%2Cm", ""), ("POST", "/c", '{"d": null}')]
@@ -133,9 +78,10 @@ def test_the_token_is_sent_and_never_shown() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500, 501])
 def test_a_refusal_has_the_sentences_of_the_service(status: int) -> None:
-    with ScriptedServer((status, {"errors": ["no such job", "look again"]})) as server:
-        with pytest.raises(RequestRefusedError, match=r"^no such job\nlook again$") as refused:
-            RestClient(server.url).get("/jobs/x")
+    answer = (status, {"errors": ["no such job", "look again"]})
+    with ScriptedServer(answer) as server, pytest.raises(RequestRefusedError) as refused:
+        get(server.url)
+    assert str(refused.value) == "no such job\nlook again"
     assert (refused.value.status, refused.value.sentences) == (status, ("no such job", "look again"))
 
 
@@ -145,14 +91,19 @@ def test_a_refusal_has_the_sentences_of_the_service(status: int) -> None:
 )
 @pytest.mark.parametrize("status", [200, 404])
 def test_what_is_no_rest_interface_is_called_so(answer: str, media_type: str, status: int) -> None:
-    with ScriptedServer((status, answer), media_type=media_type) as server:
-        with pytest.raises(NotRestError, match=f"is no REST interface of Firesteel: .* answers with {status}"):
-            RestClient(server.url).get("/jobs/overview")
+    expected = f"is no REST interface of Firesteel: .* answers with {status}"
+    script = ScriptedServer((status, answer), media_type=media_type)
+    with script as server, pytest.raises(NotRestError, match=expected):
+        get(server.url)
 
 
 def test_another_service_with_json_has_no_jobs() -> None:
-    with ScriptedServer((200, {"jobs": 3})) as server, pytest.raises(NotRestError, match="its jobs cannot be read"):
-        job_requests.jobs(RestClient(server.url))
+    with (
+        ScriptedServer((200, {"jobs": 3})) as server,
+        RestClient(server.url) as rest,
+        pytest.raises(NotRestError, match="its jobs cannot be read"),
+    ):
+        job_requests.jobs(rest)
 
 
 # Nobody there.
@@ -163,7 +114,7 @@ def test_nothing_listens() -> None:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
         with pytest.raises(NotReachableError, match=f"nothing listens at {url}; 'firesteel list'"):
-            RestClient(url).get("/jobs")
+            get(url)
 
 
 @pytest.fixture
@@ -195,23 +146,25 @@ def peer() -> Iterator[Callable[[bytes | None], str]]:
 
 
 def test_who_says_nothing_is_waited_for_as_long_as_was_said(peer: Callable[[bytes | None], str]) -> None:
-    with pytest.raises(NotReachableError, match=r"does not answer within 0\.05 s; is it stopped, or very busy"):
-        RestClient(peer(None), RestAccess(timeout_seconds=0.05)).get("/jobs")
+    with pytest.raises(
+        NotReachableError, match=r"does not answer within 0\.05 s; is it stopped, or very busy"
+    ):
+        get(peer(None), RestAccess(timeout_seconds=0.05))
 
 
 def test_who_hangs_up_may_have_ended(peer: Callable[[bytes | None], str]) -> None:
     with pytest.raises(NotReachableError, match="has ended the connection without an answer"):
-        RestClient(peer(b"")).get("/jobs")
+        get(peer(b""))
 
 
 def test_who_speaks_something_else_is_no_rest_interface(peer: Callable[[bytes | None], str]) -> None:
     with pytest.raises(NotRestError, match="does not speak HTTP"):
-        RestClient(peer(b"220 mail.example ESMTP\r\n")).get("/jobs")
+        get(peer(b"220 mail.example ESMTP\r\n"))
 
 
 def test_a_name_that_nobody_has() -> None:
-    with pytest.raises(NotReachableError, match="no machine of the name 'nobody.invalid' is known here"):
-        RestClient("http://nobody.invalid:8081").get("/jobs")
+    with pytest.raises(NotReachableError, match=r"no machine of the name 'nobody\.invalid' is known here"):
+        get("http://nobody.invalid:8081")
 
 
 # TLS.
@@ -228,7 +181,7 @@ def test_a_certificate_is_trusted_by_its_authority(tmp_path: Path) -> None:
     url = server.encrypt(files)
     with server:
         with pytest.raises(NotReachableError, match=r"is not trusted: .*'security\.ssl\.rest\.ca-file'"):
-            RestClient(url).get("/jobs")
+            get(url)
         with RestClient(url, access(ca_file=files.authority)) as rest:
             assert rest.get("/jobs") == {"jobs": []}
 
@@ -239,14 +192,14 @@ def test_a_service_may_want_a_certificate_of_the_client(tmp_path: Path) -> None:
     url = server.encrypt(files, mutual=True)
     with server:
         with pytest.raises(NotReachableError):
-            RestClient(url, access(ca_file=files.authority)).get("/jobs")
+            get(url, access(ca_file=files.authority))
         with RestClient(url, access(ca_file=files.authority, cert_file=files.client)) as rest:
             assert rest.get("/jobs") == {"jobs": []}
 
 
 def test_https_where_plain_http_is_spoken() -> None:
     with ScriptedServer((200, {})) as server, pytest.raises(NotReachableError, match="no TLS connection to"):
-        RestClient(server.url.replace("http", "https")).get("/jobs")
+        get(server.url.replace("http", "https"))
 
 
 # Operations.
@@ -274,8 +227,12 @@ def test_an_operation_is_asked_for_until_it_is_complete() -> None:
 def test_a_failed_operation_raises_what_the_service_says(field: str, text: str) -> None:
     cause = {"class": "firesteel.common.errors.CheckpointError", "stack-trace": text}
     done = (200, {"status": {"id": "COMPLETED"}, "operation": {field: cause}})
-    with ScriptedServer(done) as server, pytest.raises(OperationFailedError, match=r"^the disk\nis full$") as failed:
-        RestClient(server.url).outcome("/jobs/ab/savepoints", "0f", nothing)
+    with (
+        ScriptedServer(done) as server,
+        RestClient(server.url) as rest,
+        pytest.raises(OperationFailedError, match=r"^the disk\nis full$") as failed,
+    ):
+        rest.outcome("/jobs/ab/savepoints", "0f", nothing)
     assert failed.value.error_class == "firesteel.common.errors.CheckpointError"
 
 
@@ -301,8 +258,11 @@ def test_requests_about_jobs_are_those_of_flink() -> None:
 
 def test_the_end_of_a_job_is_waited_for() -> None:
     states = ["RUNNING", "CANCELLING", "CANCELED"]
-    with ScriptedServer(*((200, {"status": state}) for state in states)) as server:
-        assert job_requests.await_end(RestClient(server.url), "ab", nothing) == "CANCELED"
+    with (
+        ScriptedServer(*((200, {"status": state}) for state in states)) as server,
+        RestClient(server.url) as rest,
+    ):
+        assert job_requests.await_end(rest, "ab", nothing) == "CANCELED"
 
 
 # Settings.

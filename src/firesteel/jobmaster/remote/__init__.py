@@ -1,1 +1,1 @@
-"""Talking to a running job from another process: where it is found, what it answers."""
+"""How other processes find the jobs of this one: a registry of those that run, and a history of those that have ended."""

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.common.time import to_millis
 from firesteel.jobmaster.job_client import MasterJobClient
-from firesteel.jobmaster.remote.endpoint import JobEndpoint
 from firesteel.jobmaster.remote.history import LOST, remember
-from firesteel.jobmaster.remote.registry import registry_directory
+from firesteel.jobmaster.remote.registry import Registration, RegistryEntry, register, registry_directory
 from firesteel.jobmaster.terminal.progress import ObservedJob
 
 __all__ = ["RegisteredJobs"]
 
 _LOG = logging.getLogger(__name__)
-
-#: How long the answer to a request may take that was under way when its job ended.
-_ANSWER_SECONDS = 60.0
-#: How long all of them may take when the process ends.
-_LINGER_SECONDS = 2.0
 
 
 class RegisteredJobs:
@@ -33,14 +30,20 @@ class RegisteredJobs:
     def __init__(self, asked_for: bool = True) -> None:
         self._log_level = logging.WARNING if asked_for else logging.DEBUG
         self._lock = threading.Lock()
-        self._endpoints: dict[str, JobEndpoint] = {}
-        self._clients: dict[str, MasterJobClient] = {}
-        self._closing: set[threading.Thread] = set()
+        self._jobs: dict[str, tuple[Registration, MasterJobClient]] = {}
 
     def job_submitted(self, client: MasterJobClient) -> None:
         """Register a job; one that cannot be registered runs nevertheless."""
+        entry = RegistryEntry(
+            str(client.get_job_id()),
+            client.get_job_name(),
+            os.getpid(),
+            socket.gethostname(),
+            to_millis(time.time()),
+            client.rest_url,
+        )
         try:
-            endpoint = JobEndpoint(client, client.get_job_name())
+            registration = register(entry)
         except OSError as error:
             _LOG.log(
                 self._log_level,
@@ -51,56 +54,35 @@ class RegisteredJobs:
             )
             return
         with self._lock:
-            self._endpoints[endpoint.entry.job_id] = endpoint
-            self._clients[endpoint.entry.job_id] = client
+            self._jobs[entry.job_id] = registration, client
 
     def standing_by(self, job_id: JobID) -> None:
-        """There is nothing to talk to before this driver leads."""
+        """There is nothing to find before this driver leads."""
 
     def engine_starting(self, job_id: JobID) -> None:
-        """It can be talked to already."""
+        """It can be found already."""
 
     def status_changed(self, job: ObservedJob, status: JobStatus) -> None:
-        """Forget a job that is over; requests about it that are under way still get their answers."""
+        """Forget a job that is over, and remember how it ended."""
         if not status.is_terminal_state():
             return
         with self._lock:
-            endpoint = self._endpoints.pop(str(job.job_id), None)
-            if endpoint is None:
-                return
-            client = self._clients.pop(str(job.job_id))
-            # Aside: whoever tells of the change must not wait for those who have asked.
-            closing = threading.Thread(
-                target=self._retire, args=(endpoint,), name="firesteel-job-farewell", daemon=True
-            )
-            self._closing.add(closing)
-        self._remember(endpoint, status.name, endpoint.wish or client.why_ended(status))
-        endpoint.withdraw()
-        closing.start()
+            registration, client = self._jobs.pop(str(job.job_id), (None, None))
+        if registration is None or client is None:
+            return
+        self._remember(registration.entry, status.name, client.why_ended(status))
+        registration.withdraw()
 
-    def _remember(self, endpoint: JobEndpoint, status: str, reason: str) -> None:
+    def _remember(self, entry: RegistryEntry, status: str, reason: str) -> None:
         try:
-            remember(endpoint.entry, status, reason)
+            remember(entry, status, reason)
         except OSError as error:
-            _LOG.log(self._log_level, "the end of job %s is not noted: %s", endpoint.entry.job_id, error)
-
-    def _retire(self, endpoint: JobEndpoint) -> None:
-        """A program may run thousands of jobs: nothing that listens is left of those that are over."""
-        try:
-            endpoint.close(_ANSWER_SECONDS)
-        finally:
-            with self._lock:
-                self._closing.discard(threading.current_thread())
+            _LOG.log(self._log_level, "the end of job %s is not noted: %s", entry.job_id, error)
 
     def close(self) -> None:
-        """Let answers that are due go out, then answer no more."""
+        """The process ends: jobs that are not over by now are lost."""
         with self._lock:
-            endpoints, self._endpoints = list(self._endpoints.values()), {}
-            self._clients.clear()
-            closing = list(self._closing)
-        for endpoint in endpoints:
-            self._remember(endpoint, LOST, "its process has ended before it")
-            endpoint.close()
-        deadline = time.monotonic() + _LINGER_SECONDS
-        for thread in closing:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            left, self._jobs = list(self._jobs.values()), {}
+        for registration, _ in left:
+            self._remember(registration.entry, LOST, "its process has ended before it")
+            registration.withdraw()

@@ -9,16 +9,14 @@ __all__ = ["RegistryEntry"]
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One running job. ``started`` is in milliseconds; ``secret`` in hexadecimal digits.
+    """One running job. ``started`` is in milliseconds.
 
-    ``rest``: the address of the REST interface that shows it; empty when there is none.
+    ``rest``: the address of the REST interface that shows it, through which it is commanded; empty when there is none.
     """
 
     job_id: str
     name: str
     pid: int
     machine: str
-    port: int
-    secret: str
     started: int
     rest: str = ""

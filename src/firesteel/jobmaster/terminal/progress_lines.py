@@ -25,6 +25,7 @@ from firesteel.jobmaster.statistics import JobStatistics, OperatorTotals
 __all__ = [
     "block_lines",
     "checkpoint_text",
+    "clean",
     "duration",
     "metric_lines",
     "metric_text",
@@ -70,7 +71,7 @@ def summary_lines(statistics: JobStatistics, width: int | None = None) -> list[s
     lines = [f"  {', '.join(parts)}"]
     totals = totals_to_show(statistics.metrics)
     lines += [
-        f"  {_clean(total.operator)}: {_clean(total.full_name)} {metric_text(total.value, exact=True)}"
+        f"  {clean(total.operator)}: {clean(total.full_name)} {metric_text(total.value, exact=True)}"
         for total in totals[:_MOST_SUMMARY_METRICS]
     ]
     if len(totals) > _MOST_SUMMARY_METRICS:
@@ -127,7 +128,7 @@ def _pressure_line(statistics: JobStatistics) -> str | None:
     share = worst.back_pressure or 0.0
     if share < _NOTEWORTHY_PRESSURE:
         return None
-    return f"  back pressure: {100 * share:.0f} % of the time {_clean(worst.name)} waits for what follows"
+    return f"  back pressure: {100 * share:.0f} % of the time {clean(worst.name)} waits for what follows"
 
 
 def _checkpoint_line(checkpoints: CheckpointStatistics, width: int, now_ms: int) -> str | None:
@@ -169,7 +170,7 @@ def _operator_lines(before: JobStatistics, after: JobStatistics, seconds: float,
 def _operator_line(
     old: OperatorTotals, new: OperatorTotals, seconds: float, name_width: int, width: int
 ) -> str:
-    name = _clean(new.name)
+    name = clean(new.name)
     name = name if len(name) <= name_width else name[: name_width - 1] + "…"
     into = _rate(new.records_in - old.records_in, new.records_in, seconds, "in")
     out = _rate(new.records_out - old.records_out, new.records_out, seconds, "out")
@@ -202,10 +203,10 @@ def metric_lines(totals: Iterable[MetricTotal], width: int) -> list[str]:
         by_operator.setdefault(total.operator_id, []).append(total)
     lines = []
     for found in by_operator.values():
-        operator = _clean(found[0].operator)
+        operator = clean(found[0].operator)
         room = max(_LEAST_NAME, width // 3)
         operator = operator if len(operator) <= room else operator[: room - 1] + "…"
-        parts = [f"{_clean(total.full_name)} {metric_text(total.value)}" for total in found]
+        parts = [f"{clean(total.full_name)} {metric_text(total.value)}" for total in found]
         lines.append(_fitting([f"{operator}: {parts[0]}", *parts[1:]], width))
     return lines
 
@@ -236,11 +237,11 @@ def metric_text(value: Any, exact: bool = False) -> str:
                 return _number(minimum, exact)
             return f"{_number(minimum, exact)}..{_number(maximum, exact)}, mean {_number(mean)}"
         case tuple():
-            return " | ".join(_clean(str(each)) for each in value)
+            return " | ".join(clean(str(each)) for each in value)
         case int() | float():
             return _number(value, exact)
         case _:
-            return _clean(str(value))
+            return clean(str(value))
 
 
 def _number(number: Any, exact: bool = False) -> str:
@@ -249,7 +250,7 @@ def _number(number: Any, exact: bool = False) -> str:
     try:
         value = float(number)
     except (TypeError, ValueError, OverflowError):
-        return _clean(str(number))
+        return clean(str(number))
     if abs(value) >= 1000:
         return short(value) if value > 0 else f"-{short(-value)}"
     return f"{value:.4g}"
@@ -307,5 +308,6 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """The same without control characters, each of which becomes a blank."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -10,7 +10,7 @@ from firesteel.checkpoint.storage import absolute
 from firesteel.checkpoint.stored_checkpoint import dispose
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.errors import CheckpointError
-from firesteel.common.options import SAVEPOINT_DIR
+from firesteel.common.options import CHECKPOINTING_INCREMENTAL, SAVEPOINT_DIR
 from firesteel.rest.endpoints import Call, Endpoint
 from firesteel.rest.errors import Malformed, NotFound, NotThere
 from firesteel.rest.paths.found import checkpoint_in, job_in, vertex_in
@@ -50,8 +50,12 @@ def _subtasks(call: Call) -> Any:
 def _trigger_checkpoint(call: Call) -> Any:
     job = job_in(call)
     kind = call.body.get("checkpointType", "CONFIGURED")
-    if kind == "INCREMENTAL":
-        raise Malformed("checkpointType INCREMENTAL cannot be asked for, only FULL or as CONFIGURED")
+    settings = job.snapshot().checkpoints
+    if kind == "INCREMENTAL" and not (settings is not None and settings.incremental):
+        raise Malformed(
+            "checkpointType INCREMENTAL: checkpoints of the job have all of its state, because "
+            f"'{CHECKPOINTING_INCREMENTAL.key}' is not set; ask for CONFIGURED or FULL"
+        )
     return _start(call, "checkpoint", job, lambda control: control.checkpoint(kind == "FULL"))
 
 
