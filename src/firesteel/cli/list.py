@@ -58,7 +58,8 @@ def list_jobs(
     with plain_errors():
         found = found_jobs(target)
     both = everything or only_running == only_scheduled
-    details: list[Details] = [task_lines] * with_tasks + [metric_lines] * with_metrics
+    details: list[Details] = [task_lines] if with_tasks else []
+    details += [metric_lines] if with_metrics else []
     groups = {"running": both or only_running, "scheduled": both or only_scheduled, "ended": everything}
     by_group = _by_group(found)
     for name in (name for name, is_wanted in groups.items() if is_wanted):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from firesteel.checkpoint.storage import absolute
 from firesteel.cli.program import Program
@@ -72,7 +73,9 @@ class ProgramCommand(click.Command):
                 position += 1 if equals or not takes_value[name] else 2
             elif takes_value.get(argument[:2]):  # -p4, -Dkey=value
                 position += 1
-            elif program_named:
+            elif (
+                program_named or ctx.resilient_parsing
+            ):  # a shell that completes asks with what there is so far
                 break
             else:
                 raise click.NoSuchOption(name, possibilities=_similar(name, takes_value), ctx=ctx)
@@ -83,6 +86,12 @@ def _similar(name: str, known: Any) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, list(known))
+
+
+def _complete_file(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
 
 
 def program_options(command: F) -> F:
@@ -139,7 +148,13 @@ def program_options(command: F) -> F:
         ),
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
         click.option("--in-client-executable", is_flag=True, hidden=True),
-        click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGUMENTS]..."),
+        click.argument(
+            "arguments",
+            nargs=-1,
+            type=click.UNPROCESSED,
+            metavar="[PROGRAM] [ARGUMENTS]...",
+            shell_complete=_complete_file,
+        ),
     ]
     for decorate in reversed(decorators):
         command = decorate(command)
