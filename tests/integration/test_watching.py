@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import time
 import urllib.request
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import SparkEnvironment
 from prometheus_client.parser import text_string_to_metric_families
 from support import until
 
 from firesteel.cli.job_details import metric_lines
+from firesteel.cli.main import main
 from firesteel.common import WatermarkStrategy
 from firesteel.datastream import DiscardingSink, MapFunction, RuntimeContext
 from firesteel.jobmaster.job_client import MasterJobClient
@@ -108,6 +111,7 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     (rest_url,) = [entry.rest for entry in entries() if entry.job_id == job_id]
     with own_client.RestClient(rest_url) as own:
         listed = metric_lines(own, job_id)
+    top = CliRunner().invoke(main, ["top", "-m", rest_url, job_id])
     rest = RestClient(rest_url)
     vertex = rest.get(f"/jobs/{job_id}")["vertices"][0]["id"]
     pressed = rest.get(f"/jobs/{job_id}/vertices/{vertex}/backpressure")
@@ -137,6 +141,9 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     )
     assert rest.get(f"/jobs/{job_id}/status") == {"status": "FINISHED"}
     assert [line.split()[:2] for line in listed] == [["large:", "records.made"]]
+    (source,) = re.findall(r"^Source: \S.*?  .*$", top.stdout, re.MULTILINE)
+    assert len(re.findall(r"\d+ %", source)) == 2, "how busy it is, and how much it waits"
+    assert re.search(r"^  large  ", top.stdout, re.MULTILINE)
     made = [value for value in client.metrics().values if value.full_name == "records.made"]
     assert [(value.subtask, value.kind) for value in made] == [(n, MetricKind.COUNTER) for n in range(2)]
     assert client.metrics().total("records.made") == RECORDS

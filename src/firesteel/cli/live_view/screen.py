@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import sys
 import termios
 import tty
@@ -42,25 +43,33 @@ def _styled(line: Line, width: int) -> str:
 
 def show(samples: Samples, seconds: float, view: View) -> None:
     """Show jobs until somebody presses q or Ctrl-C."""
-    wakes, wake = os.pipe()
     newest: list[Picture] = []
+    wake, wakes = socket.socketpair()
+    wake.setblocking(False)
 
     def on_picture(picture: Picture) -> None:
         newest[:] = [picture]
-        with contextlib.suppress(OSError):  # the view may be over
-            os.write(wake, b".")
+        _wake(wake)
 
     sampler = Sampler(samples, seconds, on_picture)
-    try:
-        with _taken_terminal(sys.stdin, sys.stdout), _resizing(wake), contextlib.suppress(KeyboardInterrupt):
-            _run(view, newest, wakes)
-    finally:
-        sampler.close()
-        os.close(wakes)
-        os.close(wake)
+    with wake, wakes:
+        try:
+            with (
+                _taken_terminal(sys.stdin, sys.stdout),
+                _resizing(wake),
+                contextlib.suppress(KeyboardInterrupt),
+            ):
+                _run(view, newest, wakes)
+        finally:
+            sampler.close()
 
 
-def _run(view: View, newest: list[Picture], wakes: int) -> None:
+def _wake(wake: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it is awake, or the view is over
+        wake.send(b".")
+
+
+def _run(view: View, newest: list[Picture], wakes: socket.socket) -> None:
     keyboard = sys.stdin.fileno()
     while not view.is_over:
         size = shutil.get_terminal_size()
@@ -69,7 +78,7 @@ def _run(view: View, newest: list[Picture], wakes: int) -> None:
         sys.stdout.flush()
         ready, _, _ = select.select([keyboard, wakes], [], [])
         if wakes in ready:
-            os.read(wakes, _MOST_INPUT)
+            wakes.recv(_MOST_INPUT)
         if keyboard in ready:
             text = os.read(keyboard, _MOST_INPUT).decode(errors="ignore")
             if not text:  # the terminal is gone
@@ -93,9 +102,9 @@ def _taken_terminal(keyboard: TextIO, screen: TextIO) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _resizing(wake: int) -> Iterator[None]:
+def _resizing(wake: socket.socket) -> Iterator[None]:
     """Draw again as soon as the terminal has another size."""
-    before = signal.signal(signal.SIGWINCH, lambda number, frame: os.write(wake, b"."))
+    before = signal.signal(signal.SIGWINCH, lambda number, frame: _wake(wake))
     try:
         yield
     finally:
