@@ -213,6 +213,13 @@ def test_everything_fits_the_terminal_and_no_name_controls_it(width: int, height
     assert all(len(line.text) <= max(1, width - 1) and line.text.isprintable() for line in lines)
 
 
+def test_a_narrow_terminal_sees_what_matters_most() -> None:
+    columns = texts(Picture([JOB]), width=80)[1]
+    assert columns.split() == ["JOB", "STATE", "IN/S", "OUT/S", "BUSY", "BACKPR", "LAG"]
+    columns = texts(Picture([JOB]), View(opened=JOB.job_id), width=80)[3]
+    assert columns.split() == ["OPERATOR", "IN/S", "OUT/S", "BUSY", "BACKPR", "LAG", "IN"]
+
+
 def test_the_job_that_is_chosen_is_among_those_that_fit() -> None:
     jobs = [replace(JOB, job_id=f"{number:032x}") for number in range(100)]
     for number in (0, 50, 99):
@@ -349,6 +356,7 @@ def job(tmp_path: Path) -> Iterator[MasterJobClient]:
         numbers.key_by(lambda n: n % 2).map(lambda n: -n).name("Minus").add_sink(DiscardingSink())
         client = env.execute_async("watched")
         assert isinstance(client, MasterJobClient)
+        until(lambda: [client.get_job_status().result().name], "RUNNING")
         yield client
         client.cancel().result()
 

@@ -70,20 +70,61 @@ def help_lines() -> list[Line]:
     return [Line("keys", "head"), *(Line(f"  {key:<14}{text}") for key, text in rows)]
 
 
+# Tables -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """``rank``: those with the greatest are left out first where there is not enough room."""
+
+    name: str
+    size: int
+    rank: int
+
+
+class _Form:
+    """Which columns of a table fit, and how its rows are written; the first column is the name of what a row is about."""
+
+    def __init__(self, columns: Sequence[_Column], names: Sequence[str], width: int) -> None:
+        # One column less: a full line would make some terminals begin another one.
+        room = width - 1 - _LEAST_NAME
+        self._columns = columns
+        self._shown: set[int] = set()
+        for at, column in sorted(enumerate(columns), key=lambda each: each[1].rank):
+            room -= column.size + 1
+            if room >= 0:
+                self._shown.add(at)
+        left = width - 1 - sum(columns[at].size + 1 for at in self._shown)
+        self._name_width = max(1, min(left, max([_LEAST_NAME, *map(len, names)])))
+
+    def head(self, name: str) -> str:
+        """The line with the names of the columns."""
+        return self.row(name, [column.name for column in self._columns])
+
+    def row(self, name: str, cells: Sequence[str]) -> str:
+        """A line with one cell for each column that there is room for."""
+        size = self._name_width
+        shown = name if len(name) <= size else name[: size - 1] + "…"
+        pairs = enumerate(zip(cells, self._columns, strict=True))
+        return f"{shown:<{size}}" + "".join(
+            f" {cell:>{column.size}}" for at, (cell, column) in pairs if at in self._shown
+        )
+
+
 # All jobs ---------------------------------------------------------------------------------------------
 
 _JOB_COLUMNS = (
-    ("STATE", 13),
-    ("FOR", 12),
-    ("TASKS", 7),
-    ("IN/S", 9),
-    ("OUT/S", 9),
-    ("BUSY", 6),
-    ("BACKPR", 7),
-    ("LAG", 12),
-    ("RESTARTS", 9),
-    ("CHECKPOINTS", 12),
-    ("LAST ONE", 20),
+    _Column("STATE", 13, 0),
+    _Column("FOR", 12, 6),
+    _Column("TASKS", 7, 7),
+    _Column("IN/S", 9, 1),
+    _Column("OUT/S", 9, 2),
+    _Column("BUSY", 6, 3),
+    _Column("BACKPR", 7, 4),
+    _Column("LAG", 12, 5),
+    _Column("RESTARTS", 9, 8),
+    _Column("CHECKPOINTS", 12, 9),
+    _Column("LAST ONE", 20, 10),
 )
 
 
@@ -91,13 +132,11 @@ def _list_page(picture: Picture, view: View, width: int, height: int) -> list[Li
     rows = _sorted_jobs(picture, view)
     ids = [job.job_id for job, _ in rows]
     chosen = view.chosen if view.chosen in ids else (ids[0] if ids else "")
-    name_width = _name_width([_job_title(job, picture) for job, _ in rows], _JOB_COLUMNS, width)
-    table = [Line(_row("JOB", [name for name, _ in _JOB_COLUMNS], _JOB_COLUMNS, name_width), "head")]
+    form = _Form(_JOB_COLUMNS, [_job_title(job, picture) for job, _ in rows], width)
+    table = [Line(form.head("JOB"), "head")]
     for job, figures in rows:
         look = "chosen" if job.job_id == chosen else "alarm" if _is_alarming(job) else "plain"
-        table.append(
-            Line(_row(_job_title(job, picture), _job_cells(job, figures), _JOB_COLUMNS, name_width), look)
-        )
+        table.append(Line(form.row(_job_title(job, picture), _job_cells(job, figures)), look))
         if job.problem:
             table.append(Line(f"  {clean(job.problem)}", "alarm"))
     head = Line(_title(picture, len(rows), "enter: job, ?: keys, q: leave"), "head")
@@ -158,15 +197,15 @@ def _is_alarming(job: JobSample) -> bool:
 # One job ----------------------------------------------------------------------------------------------
 
 _OPERATOR_COLUMNS = (
-    ("PAR", 5),
-    ("STATE", 13),
-    ("IN/S", 9),
-    ("OUT/S", 9),
-    ("BUSY", 6),
-    ("BACKPR", 7),
-    ("LAG", 12),
-    ("IN", 9),
-    ("OUT", 9),
+    _Column("PAR", 5, 6),
+    _Column("STATE", 13, 7),
+    _Column("IN/S", 9, 0),
+    _Column("OUT/S", 9, 1),
+    _Column("BUSY", 6, 2),
+    _Column("BACKPR", 7, 3),
+    _Column("LAG", 12, 4),
+    _Column("IN", 9, 5),
+    _Column("OUT", 9, 5),
 )
 
 
@@ -216,9 +255,8 @@ def _operator_table(before: JobSample | None, job: JobSample, view: View, width:
             rows, view, {"name": lambda vertex: vertex.name, "started": lambda vertex: order[vertex.id]}
         )
     names = [name for _, figures in rows for name in _operator_names(figures)]
-    name_width = _name_width(names, _OPERATOR_COLUMNS, width)
-    columns = [name for name, _ in _OPERATOR_COLUMNS]
-    table = [Line(_row("OPERATOR", columns, _OPERATOR_COLUMNS, name_width), "head")]
+    form = _Form(_OPERATOR_COLUMNS, names, width)
+    table = [Line(form.head("OPERATOR"), "head")]
     for vertex, figures in rows:
         for at, (name, operator) in enumerate(zip(_operator_names(figures), figures.operators, strict=True)):
             cells = _operator_cells(operator)
@@ -226,7 +264,7 @@ def _operator_table(before: JobSample | None, job: JobSample, view: View, width:
                 # The rest is of the whole chain: its operators are calls of each other, in one thread.
                 cells[:2] = [str(vertex.parallelism), clean(vertex.state)]
                 cells[4:7] = _flow_cells(figures)[2:]
-            table.append(Line(_row(name, cells, _OPERATOR_COLUMNS, name_width)))
+            table.append(Line(form.row(name, cells)))
     return table
 
 
@@ -285,19 +323,6 @@ def _lag(millis: float | None) -> str:
     if millis == float("-inf"):
         return "end"
     return duration(millis / 1000) if millis >= 0 else f"-{duration(-millis / 1000)}"
-
-
-def _row(name: str, cells: Sequence[str], columns: Sequence[tuple[str, int]], name_width: int) -> str:
-    shown = name if len(name) <= name_width else name[: name_width - 1] + "…"
-    return f"{shown:<{name_width}}" + "".join(
-        f" {cell:>{size}}" for cell, (_, size) in zip(cells, columns, strict=True)
-    )
-
-
-def _name_width(names: Sequence[str], columns: Sequence[tuple[str, int]], width: int) -> int:
-    """As wide as the longest, as far as there is room; columns that do not fit are cut off at the right."""
-    room = width - sum(size + 1 for _, size in columns)
-    return max(_LEAST_NAME, min(max(map(len, names), default=0), room))
 
 
 def _around(table: list[Line], room: int) -> list[Line]:
