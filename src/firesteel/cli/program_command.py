@@ -94,6 +94,15 @@ def _complete_file(
     return [CompletionItem(incomplete, type="file")]
 
 
+_program_arguments = click.argument(
+    "arguments",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[PROGRAM] [ARGUMENTS]...",
+    shell_complete=_complete_file,
+)
+
+
 def program_options(command: F) -> F:
     """The options and arguments that name a program and configure its job."""
     decorators: list[Callable[[Any], Any]] = [
@@ -148,13 +157,7 @@ def program_options(command: F) -> F:
         ),
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
         click.option("--in-client-executable", is_flag=True, hidden=True),
-        click.argument(
-            "arguments",
-            nargs=-1,
-            type=click.UNPROCESSED,
-            metavar="[PROGRAM] [ARGUMENTS]...",
-            shell_complete=_complete_file,
-        ),
+        _program_arguments,
     ]
     for decorate in reversed(decorators):
         command = decorate(command)

@@ -27,7 +27,7 @@ _ID_DIGITS = 32
         ("firesteel top", "the jobs of this machine; enter opens one, ? shows the keys, q leaves"),
         ("firesteel top JOB_ID", "one job, operator by operator"),
         ("firesteel top -m host:8081", "the jobs of a driver or service"),
-        ("firesteel top --once | grep orders", "once, as plain text"),
+        ("firesteel top --once > jobs.txt", "once, as plain text"),
     ),
 )
 @click.option("--once", is_flag=True, help="Print it once, without control characters, also to a pipe.")
