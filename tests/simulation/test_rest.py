@@ -63,6 +63,7 @@ def environment(tmp_path: Path, **options: str) -> StreamExecutionEnvironment:
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
             "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
             "restart-strategy.type": "none",
+            "web.checkpoints.history": "1000",  # a slow machine takes many while a test looks at one
             "my.password": "do not tell",
             **{key.replace("_", "."): value for key, value in options.items()},
         }

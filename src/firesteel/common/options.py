@@ -286,6 +286,11 @@ REST_BIND_PORT = _optional(
 REST_ADDRESS = _optional(
     "rest.address", STRING, "Name by which clients reach the REST interface; unset: localhost."
 )
+REST_TOKEN_FILE = _optional(
+    "firesteel.rest.token-file",
+    STRING,
+    "File with the token that commands send to a REST interface; the variable FIRESTEEL_REST_TOKEN wins over it.",
+)
 REST_BIND_ADDRESS = _optional(
     "rest.bind-address",
     STRING,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
-from firesteel.common.options import REST_PORT
+from firesteel.common.options import REST_PORT, REST_TOKEN_FILE
 from firesteel.rest.client import RestAccess
 
 __all__ = ["TOKEN_VARIABLE", "read_access", "service_url"]
@@ -21,7 +21,7 @@ _ENABLED = "security.ssl.rest.enabled"
 _CA_FILE = "security.ssl.rest.ca-file"
 _CERT_FILE = "security.ssl.rest.cert-file"
 _KEY_FILE = "security.ssl.rest.key-file"
-_TOKEN_FILE = "firesteel.rest.token-file"
+_KEY_PASSWORD = "security.ssl.rest.key-password"
 
 
 def service_url(address: str, configuration: Configuration | None = None) -> str:
@@ -58,11 +58,11 @@ def _not_an_address(address: str, why: str) -> InvalidOptionError:
 def read_access(configuration: Configuration, environment: Mapping[str, str] | None = None) -> RestAccess:
     """What the options and the environment say about how to be let in."""
     variables = os.environ if environment is None else environment
-    token = variables.get(TOKEN_VARIABLE, "").strip() or _token_in(configuration.get_string(_TOKEN_FILE, ""))
+    token = variables.get(TOKEN_VARIABLE, "").strip() or _token_in(configuration.get(REST_TOKEN_FILE))
     return RestAccess(token, _tls(configuration))
 
 
-def _token_in(path: str) -> str:
+def _token_in(path: str | None) -> str:
     if not path:
         return ""
     try:
@@ -70,13 +70,13 @@ def _token_in(path: str) -> str:
         with open(path, encoding="ascii") as file:
             token = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidOptionError(f"option '{_TOKEN_FILE}': {path} cannot be read: {error}") from error
+        raise InvalidOptionError(f"option '{REST_TOKEN_FILE.key}': {path} cannot be read: {error}") from error
     if mode & 0o077:
         raise InvalidOptionError(
-            f"option '{_TOKEN_FILE}': others than its owner can read {path}; chmod 600 keeps the token to yourself"
+            f"option '{REST_TOKEN_FILE.key}': others than its owner can read {path}; chmod 600 keeps the token to yourself"
         )
     if not token or any(each.isspace() for each in token):
-        raise InvalidOptionError(f"option '{_TOKEN_FILE}': expected one token in {path}")
+        raise InvalidOptionError(f"option '{REST_TOKEN_FILE.key}': expected one token in {path}")
     return token
 
 
@@ -89,7 +89,8 @@ def _tls(configuration: Configuration) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
         if cert_file:
-            context.load_cert_chain(cert_file, key_file or None)
+            # An empty password instead of none: nobody shall be asked for one at the terminal.
+            context.load_cert_chain(cert_file, key_file or None, configuration.get_string(_KEY_PASSWORD, ""))
     except (OSError, ssl.SSLError) as error:
         raise InvalidOptionError(
             f"options '{_CA_FILE}', '{_CERT_FILE}', '{_KEY_FILE}': the files cannot be used: {error}"

@@ -183,6 +183,16 @@ def test_who_wants_a_token_says_so_for_every_job(job: MasterJobClient) -> None:
     assert (result.exit_code, result.stderr) == (1, "Error: a token is needed\n")
 
 
+def test_a_token_is_sent_from_its_file(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("very-secret\n")
+    token.chmod(0o600)
+    with ScriptedServer((200, {"jobs": []})) as server:
+        result = firesteel("list", "-m", server.url, "-D", f"firesteel.rest.token-file={token}")
+    assert result.stdout == "No running jobs.\nNo scheduled jobs.\n", result.output
+    assert [each["Authorization"] for each in server.headers] == ["Bearer very-secret"]
+
+
 @pytest.mark.parametrize("address", ["spark://host:7077", "host:port"])
 def test_a_wrong_address_is_a_mistake_of_the_command_line(address: str) -> None:
     result = firesteel("list", "-m", address)
@@ -408,6 +418,26 @@ def test_jobs_of_run_are_found_by_other_processes(program: Programs) -> None:
     )
     again = firesteel("cancel", job_id)
     assert (again.exit_code, f"it has ended:\n  {ended}\nno job is running" in again.stderr) == (1, True)
+
+
+def test_a_program_that_is_tried_out_is_found_and_cancelled(program: Programs) -> None:
+    text = """
+        from firesteel.common import WatermarkStrategy
+        from firesteel.datastream import StreamExecutionEnvironment
+        from firesteel.testing import Emit, ScriptedSource, WaitForever
+
+        env = StreamExecutionEnvironment.get_execution_environment()
+        source = ScriptedSource([Emit([1]), WaitForever()])
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "Numbers").print()
+        env.execute("tried out")
+        """
+    command = [sys.executable, "-m", "firesteel.cli.main", "run", "--simulate", program(text)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        listed = until(lambda: firesteel("list").stdout, ": tried out (RUNNING)")
+        job_id = re.findall(r" : (\w{32}) : tried out \(RUNNING\) http://localhost:\d+\n", listed)[0]
+        assert firesteel("cancel", job_id).stdout == f"Cancelled job {job_id}.\n"
+        _, errors = process.communicate(timeout=600)
+    assert (process.returncode, f"job tried out ({job_id}) was cancelled" in errors) == (1, True)
 
 
 def test_plain_programs_are_found(program: Programs) -> None:
