@@ -284,16 +284,35 @@ def test_kinds_of_checkpoints_exclude_each_other(job: MasterJobClient) -> None:
     assert (refused.exit_code, "execution.checkpointing.incremental" in refused.stderr) == (1, True)
 
 
-def test_another_parallelism_is_refused_with_the_sentence_of_the_service(job: MasterJobClient) -> None:
-    result = firesteel("modify", id_of(job), "-p", "4")
-    assert (result.exit_code, "a job keeps its parallelism while it runs" in result.stderr) == (1, True)
-    assert status_of(job) is JobStatus.RUNNING
+LINE = {
+    "jid": "ab" * 16,
+    "name": "n",
+    "state": "RUNNING",
+    "start-time": 1,
+    "end-time": -1,
+    "duration": 1,
+}
+
+
+def test_another_parallelism_is_refused_with_the_sentence_of_the_service() -> None:
+    answers = [(200, {"jobs": [LINE]}), (501, {"errors": ["a job keeps its parallelism"]})]
+    with ScriptedServer(*answers) as server:
+        result = firesteel("modify", "-m", server.url, "ab", "-p", "4")
+    assert (result.exit_code, result.stderr) == (1, "Error: a job keeps its parallelism\n")
+
+
+def test_a_change_of_the_parallelism_that_fails_says_why() -> None:
+    cause = {"class": "a.RescaleError", "stack-trace": "RescaleError: too few slots"}
+    failed = {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause}}
+    answers = [(200, {"jobs": [LINE]}), (202, {"request-id": "0f"}), (200, failed)]
+    with ScriptedServer(*answers) as server:
+        result = firesteel("modify", "-m", server.url, "ab", "-p", "4")
+    assert (result.exit_code, result.stderr) == (1, "Error: too few slots\n")
 
 
 def test_another_parallelism_is_asked_for_and_waited_for() -> None:
-    line = {"jid": "ab" * 16, "name": "n", "state": "RUNNING", "start-time": 1, "end-time": -1, "duration": 1}
     done = {"status": {"id": "COMPLETED"}, "operation": {}}
-    answers = [(200, {"jobs": [line]}), (202, {"request-id": "0f"}), (200, done)]
+    answers = [(200, {"jobs": [LINE]}), (202, {"request-id": "0f"}), (200, done)]
     with ScriptedServer(*answers) as server:
         result = firesteel("modify", "-m", server.url, "ab", "-p", "4")
     assert result.stdout == (
