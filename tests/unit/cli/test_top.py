@@ -323,10 +323,10 @@ class Terminal:
         termios.tcsetwinsize(self._other, (lines, columns))
         self.process.send_signal(signal.SIGWINCH)  # the terminal is not the one that controls this process
 
-    def leave(self) -> None:
+    def leave(self, code: int = 0) -> None:
         """Wait for the end; the terminal must be as it was."""
         self.read_until("\x1b[?1049l")
-        assert self.process.wait(300) == 0
+        assert self.process.wait(300) == code
         assert termios.tcgetattr(self._other) == self.before
 
     def close(self) -> None:
@@ -423,4 +423,27 @@ def test_a_live_view_ends_by_ctrl_c(job: MasterJobClient) -> None:
     with at_terminal("top", str(job.get_job_id())) as terminal:
         terminal.read_until("Minus ")
         terminal.process.send_signal(signal.SIGINT)
+        terminal.leave()
+
+
+def test_who_is_told_to_end_gives_the_terminal_back(job: MasterJobClient) -> None:
+    with at_terminal("top") as terminal:
+        terminal.read_until(" watched ")
+        terminal.process.terminate()
+        terminal.leave(128 + signal.SIGTERM)
+
+
+def test_who_is_stopped_gives_the_terminal_back_and_goes_on_later(job: MasterJobClient) -> None:
+    with at_terminal("top") as terminal:
+        terminal.read_until(" watched ")
+        terminal.text = ""
+        terminal.process.send_signal(signal.SIGTSTP)
+        terminal.read_until("\x1b[?1049l")
+        terminal.text = ""
+        _, status = os.waitpid(terminal.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.read_until("\x1b[?1049h")
+        terminal.read_until(" watched ")
+        terminal.press("q")
         terminal.leave()

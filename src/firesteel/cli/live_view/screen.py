@@ -15,7 +15,8 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from types import FrameType
+from typing import Any, TextIO
 
 from firesteel.cli.live_view.keys import View, pressed, split_keys
 from firesteel.cli.live_view.lines import Line, Picture, listed_ids, picture_lines
@@ -52,13 +53,10 @@ def show(samples: Samples, seconds: float, view: View) -> None:
         _wake(wake)
 
     sampler = Sampler(samples, seconds, on_picture)
+    terminal = _Terminal(sys.stdin, sys.stdout)
     with wake, wakes:
         try:
-            with (
-                _taken_terminal(sys.stdin, sys.stdout),
-                _resizing(wake),
-                contextlib.suppress(KeyboardInterrupt),
-            ):
+            with _signals(terminal, wake), terminal, contextlib.suppress(KeyboardInterrupt):
                 _run(view, newest, wakes)
         finally:
             sampler.close()
@@ -88,24 +86,47 @@ def _run(view: View, newest: list[Picture], wakes: socket.socket) -> None:
                 view = pressed(view, key, ids)
 
 
-@contextlib.contextmanager
-def _taken_terminal(keyboard: TextIO, screen: TextIO) -> Iterator[None]:
-    before = termios.tcgetattr(keyboard)
-    try:
-        tty.setcbreak(keyboard)
-        screen.write(_ENTER)
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-        screen.write(_LEAVE)
-        screen.flush()
+class _Terminal:
+    """The terminal while it is ours: keys come one by one, and what was on the screen comes back."""
+
+    def __init__(self, keyboard: TextIO, screen: TextIO) -> None:
+        self._keyboard = keyboard
+        self._screen = screen
+        self._before = termios.tcgetattr(keyboard)
+
+    def __enter__(self) -> None:
+        tty.setcbreak(self._keyboard)
+        self._screen.write(_ENTER)
+        self._screen.flush()
+
+    def __exit__(self, *_: object) -> None:
+        termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
+        self._screen.write(_LEAVE)
+        self._screen.flush()
 
 
 @contextlib.contextmanager
-def _resizing(wake: socket.socket) -> Iterator[None]:
-    """Draw again as soon as the terminal has another size."""
-    before = signal.signal(signal.SIGWINCH, lambda number, frame: _wake(wake))
+def _signals(terminal: _Terminal, wake: socket.socket) -> Iterator[None]:
+    """Another size of the terminal is drawn at once; who is stopped (Ctrl-Z) or told to end gives the terminal back first."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        terminal.__exit__()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        terminal.__enter__()
+        _wake(wake)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    handlers: dict[int, Any] = {
+        signal.SIGWINCH: lambda number, frame: _wake(wake),
+        signal.SIGTSTP: stop,
+        signal.SIGTERM: end,
+        signal.SIGHUP: end,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGWINCH, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
