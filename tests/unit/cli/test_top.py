@@ -401,6 +401,14 @@ def test_who_does_not_answer_is_an_error_once() -> None:
     assert (result.exit_code, f"nothing listens at {url}" in result.stderr) == (1, True)
 
 
+def test_a_service_that_says_something_else_is_a_problem_of_its_jobs() -> None:
+    line = {"jid": "ab" * 16, "name": "n", "state": "RUNNING", "start-time": 1, "end-time": -1, "duration": 1}
+    with ScriptedServer((200, {"jobs": [line]}), (200, {"name": "n"})) as server:
+        lines = once("-m", server.url)
+    assert lines[1].split()[:3] == ["ab" * 16, "n", "RUNNING"]
+    assert lines[2] == f"  what {server.url} says of it cannot be read: KeyError('plan')"
+
+
 def test_a_live_view_is_steered_by_keys_and_leaves_the_terminal_as_it_was(job: MasterJobClient) -> None:
     prefix = str(job.get_job_id())[:8]
     with at_terminal("top", "-i", "0.1") as terminal:

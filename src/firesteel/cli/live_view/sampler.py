@@ -69,6 +69,8 @@ class Samples:
             return sample_job(client, job.job_id)
         except RestClientError as error:  # it has ended meanwhile, or is very busy
             return unknown_job(job, str(error))
+        except (KeyError, TypeError, ValueError) as error:  # a service of another version
+            return unknown_job(job, f"what {job.url} says of it cannot be read: {error!r}")
 
 
 class Sampler:

@@ -61,6 +61,7 @@ def register(entry: RegistryEntry) -> Registration:
         partial.replace(_file(entry.job_id))
     except BaseException:
         file.close()
+        partial.unlink(missing_ok=True)
         raise
     return Registration(entry, file)
 
