@@ -40,6 +40,16 @@ def test_jobs_have_their_shapes_in_every_state(snapshot: JobSnapshot) -> None:
     check_shape(driver.task_managers([snapshot]), "TaskManagers")
 
 
+def test_a_job_in_its_last_state_has_a_time_of_its_end_also_before_all_is_done() -> None:
+    times = (*sample.running().status_times, (JobStatus.CANCELED, 77_000))
+    ending = replace(sample.running(), status=JobStatus.CANCELED, status_times=times, ended=None)
+    (line,) = jobs.overview([(sample.outline(), ending)])["jobs"]
+    assert (line["state"], line["end-time"]) == ("CANCELED", 77_000)
+    assert jobs.job_details(sample.outline(), ending)["end-time"] == 77_000
+    (running,) = jobs.overview([(sample.outline(), sample.running())])["jobs"]
+    assert running["end-time"] == -1
+
+
 def test_vertices_have_their_shapes_in_every_state(snapshot: JobSnapshot) -> None:
     outline = sample.outline()
     source = sample.metric_registry(snapshot)

@@ -62,7 +62,7 @@ def _line(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
         "jid": snapshot.job_id,
         "name": snapshot.name,
         "start-time": snapshot.started,
-        "end-time": -1 if snapshot.ended is None else snapshot.ended,
+        "end-time": _end(snapshot),
         "duration": snapshot.duration,
         "state": snapshot.status.name,
         "last-modification": max(changed, default=snapshot.started),
@@ -74,6 +74,14 @@ def _line(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
         "jobType": outline.mode.name,
         "schedulerType": _scheduler(outline),
     }
+
+
+def _end(snapshot: JobSnapshot) -> int:
+    """When the job ended; -1 before. A job is in its last state a moment before the rest is done that its end needs."""
+    if snapshot.ended is not None:
+        return snapshot.ended
+    ends = [at for status, at in snapshot.status_times if status.is_terminal_state()]
+    return ends[-1] if ends else -1
 
 
 def _scheduler(outline: JobOutline) -> str:
@@ -93,7 +101,7 @@ def job_details(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
         "state": snapshot.status.name,
         "job-type": outline.mode.name,
         "start-time": snapshot.started,
-        "end-time": -1 if snapshot.ended is None else snapshot.ended,
+        "end-time": _end(snapshot),
         "duration": snapshot.duration,
         "maxParallelism": max((each.max_parallelism for each in outline.vertices), default=-1),
         "now": snapshot.now,
