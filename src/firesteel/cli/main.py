@@ -10,6 +10,7 @@ from firesteel.cli.help_texts import examples
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
+from firesteel.cli.log_level import log_level
 from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
@@ -36,6 +37,7 @@ main.add_command(list_jobs)
 main.add_command(savepoint)
 main.add_command(stop)
 main.add_command(cancel)
+main.add_command(log_level)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
+from firesteel.jobmaster.attempt import TaskPlace
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.plan.executor import EngineExecutor
+from firesteel.plan.messages import (
+    DumpThreads,
+    SampleStacks,
+    SetLogLevels,
+    StacksSampled,
+    TaskId,
+    ThreadsDumped,
+)
 from firesteel.rest.metric_source import KeptMetrics, MetricSource
 from firesteel.rest.outline import JobOutline, outline_of
 
-__all__ = ["EndedJob", "JobControl", "JobDirectory", "LiveJob", "ServedJob", "ServedJobs"]
+__all__ = [
+    "EndedJob",
+    "JobControl",
+    "JobDirectory",
+    "JobInspector",
+    "LiveJob",
+    "Sampling",
+    "ServedJob",
+    "ServedJobs",
+]
+
+#: How long tasks may take to say what they do.
+_ANSWER_SECONDS = 5.0
 
 #: How many jobs that are over are kept. They are small: without user code, and without state.
 KEPT_JOBS = 100
@@ -40,6 +63,48 @@ class JobControl(Protocol):
         ...
 
 
+class JobInspector(Protocol):
+    """What can be asked of the processes of a job that runs. All of it asks them, and may take a while."""
+
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        """The processes of the engine, and those that were lost; none where it does not tell of them."""
+        ...
+
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        """Name and stack of the threads of a process of the engine."""
+        ...
+
+    def places(self) -> list[TaskPlace]:
+        """Where tasks are, and when each was last heard."""
+        ...
+
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        """What the threads of tasks do now; those that do not answer are missing."""
+        ...
+
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        """Samples of what tasks do, which takes as long as they are told to look."""
+        ...
+
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        """Have tasks log at these levels."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tasks are looked at: how often, how many seconds apart, how deep."""
+
+    samples: int
+    delay: float
+    depth: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return self.samples * self.delay
+
+
 class ServedJob(Protocol):
     """A job that runs or has ended, in this process or elsewhere."""
 
@@ -51,6 +116,11 @@ class ServedJob(Protocol):
     @property
     def control(self) -> JobControl | None:
         """How to change it; None when it has ended."""
+        ...
+
+    @property
+    def inspector(self) -> JobInspector | None:
+        """How to look into its processes; None when it has ended."""
         ...
 
     def snapshot(self) -> JobSnapshot:
@@ -105,6 +175,43 @@ class _ClientControl(JobControl):
         return self.client.trigger_checkpoint(full)
 
 
+@dataclass(frozen=True, slots=True)
+class _MasterInspector(JobInspector):
+    """Through the master of a job in this process."""
+
+    master: JobMaster
+
+    @override
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        return self.master.engine_executors()
+
+    @override
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        return self.master.engine_threads(executor_id)
+
+    @override
+    def places(self) -> list[TaskPlace]:
+        return self.master.task_places()
+
+    @override
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        answers = self.master.inquire(tasks, DumpThreads, _ANSWER_SECONDS)
+        return {task: answer for task, answer in answers.items() if isinstance(answer, ThreadsDumped)}
+
+    @override
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        def ask(question: int) -> SampleStacks:
+            return SampleStacks(question, sampling.samples, sampling.delay, sampling.depth)
+
+        # A busy task is looked at less often than it should be: its interpreter has to be waited for.
+        answers = self.master.inquire(tasks, ask, 3 * sampling.seconds + _ANSWER_SECONDS)
+        return {task: answer for task, answer in answers.items() if isinstance(answer, StacksSampled)}
+
+    @override
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        self.master.tell_tasks(SetLogLevels(dict(levels)))
+
+
 class LiveJob(ServedJob):
     """A job of this process that has not ended."""
 
@@ -121,6 +228,11 @@ class LiveJob(ServedJob):
     @override
     def control(self) -> JobControl:
         return _ClientControl(self._client)
+
+    @property
+    @override
+    def inspector(self) -> JobInspector:
+        return _MasterInspector(self._client.master)
 
     @override
     def snapshot(self) -> JobSnapshot:
@@ -152,6 +264,11 @@ class EndedJob:
     @property
     def control(self) -> None:
         """There is nothing to change any more."""
+        return None
+
+    @property
+    def inspector(self) -> None:
+        """Its processes are gone."""
         return None
 
     def snapshot(self) -> JobSnapshot:

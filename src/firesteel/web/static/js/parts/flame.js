@@ -32,6 +32,12 @@ export function follow(root, path = []) {
   return node;
 }
 
+/** How many samples have a frame whose name has `wanted` in it; each counts once, however often it is in a stack. */
+export function matching(node, wanted) {
+  if (node.name.toLowerCase().includes(wanted)) return node.value;
+  return (node.children ?? []).reduce((sum, child) => sum + matching(child, wanted), 0);
+}
+
 function hue(name) {
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 7;
@@ -54,8 +60,10 @@ export function flame(tree, state, redraw) {
     return h("button", { key: path.join("."), type: "button", class: `frame h${hue(node.name)} ${found ? "found" : ""}`, title: text, "aria-label": text, onClick: () => enter(path),
       style: { left: `${(start * 100).toFixed(3)}%`, width: `${(share * 100).toFixed(3)}%`, bottom: `${depth * ROW}px` } }, share > 0.02 ? node.name : "");
   };
+  const found = wanted ? matching(root, wanted) : 0;
   return [
     h("input", { type: "search", class: "filter", placeholder: "highlight", "aria-label": "highlight frames", value: state.filter, onInput: (event) => { state.filter = event.target.value; redraw(); } }),
+    h("span", { class: "quiet-text flame-found", role: "status" }, wanted ? ` in ${found} samples (${(root.value ? (found / root.value) * 100 : 0).toFixed(1)} %)` : ""),
     h("div", { class: "flame", style: { height: `${height}px` }, role: "group", "aria-label": "frames" }, all.map(box)),
   ];
 }
