@@ -15,6 +15,8 @@ from same_results import PROGRAMS
 from support import PROGRAMS as PROGRAM_FILES
 from support import Driver, start_driver, until
 
+from firesteel_support.rest_client import RestClient
+
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
@@ -66,6 +68,20 @@ def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
     assert "NotEnoughSlotsError" in seen["slots"]
     assert "has 16" in seen["slots"]
     assert "executor cores" in seen["slots"]
+
+
+def test_executors_are_task_managers_that_can_be_looked_into(run: Driver, seen: Any) -> None:
+    (url,) = [line.removeprefix("rest: ") for line in run.stdout().splitlines() if line.startswith("rest: ")]
+    rest = RestClient(url)
+    managers = rest.get("/taskmanagers")["taskmanagers"]
+    assert {each["id"] for each in managers} == {"executor-0", "executor-1"}
+    assert sum(each["slotsNumber"] for each in managers) == 16
+    assert sum(each["assignedTasks"] for each in managers) == 12
+    for manager in managers:
+        threads = rest.get(f"/taskmanagers/{manager['id']}/thread-dump")["threadInfos"]
+        names = " ".join(each["threadName"] for each in threads)
+        assert "keyed" in names
+        assert "JVM: " in names
 
 
 def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster: Cluster, seen: Any) -> None:

@@ -70,12 +70,13 @@ def main():
         seen["slots"] = f"{type(error).__name__}: {error}"
     pickle.dump(seen, (directory / "seen.pickle").open("wb"))
 
-    env = environment(6)
+    env = environment(6, **{"rest.port": "0"})
     numbers = env.from_data_gen(lambda n: n, None, RateLimiterStrategy.per_second(1000))
     numbers.key_by(lambda n: n % 100).map(lambda n: n).name("keyed").add_sink(DiscardingSink())
     client = env.execute_async("endless")
     while client.statistics()["keyed"].records_in == 0:
         time.sleep(0.05)
+    print(f"rest: {client.rest_url}")
     print("running", flush=True)
     began = time.monotonic()
     try:
