@@ -220,10 +220,6 @@ def _look_at_executors(page: Page, picture: Callable[[str], None]) -> None:
     page.wait_for_text("Status.JVM.Threads.Count", "td")
     page.click(".manager-tabs a", "Logs")
     page.wait_for_text(watched_jobs.LOGGED, ".log")
-    page.click(".log-tools .check input")
-    page.wait(
-        "document.querySelector('.log') === null || !document.querySelector('.log').innerText.includes('INFO')"
-    )
 
 
 def test_a_level_is_changed_on_the_page_of_the_job_manager(page: Page) -> None:

@@ -85,8 +85,10 @@ class LogBook:
             )
             if settings.directory is not None and self._driver is None:
                 self._open_files(settings)
-            elif self._driver is not None:
-                self._driver.setFormatter(settings.lines())
+            files = [self._driver, *(outputs.log for outputs in self._executors.values())]
+            for file in files:
+                if file is not None:
+                    file.setFormatter(settings.lines())  # there may be more secrets now
             self._settings = settings
 
     def keep_recent(self) -> None:

@@ -29,18 +29,17 @@ class TaskInquiries:
         self._thread = thread
 
     def answer(self, inquiry: TaskInquiry) -> None:
-        """Do what is asked; never waits, because the caller reads what else the master says."""
-        match inquiry:
-            case DumpThreads(question):
-                self._send(ThreadsDumped(question, tuple(dump_threads())))
-            case SampleStacks():
-                # A thread that is there only while somebody asks: sampling costs nothing at other times.
-                threading.Thread(
-                    target=self._sample, args=(inquiry,), name="firesteel-sampler", daemon=True
-                ).start()
-            case SetLogLevels(levels):
-                for name, level in levels.items():
-                    set_level(name, level or None)
+        """Do what is asked; never waits and never fails, because the caller reads what else the master says."""
+        if isinstance(inquiry, SetLogLevels):
+            for name, level in inquiry.levels.items():
+                set_level(name, level or None)
+            return
+        # A thread that is there only while somebody asks: to look costs nothing at other times.
+        look = self._dump if isinstance(inquiry, DumpThreads) else self._sample
+        threading.Thread(target=look, args=(inquiry,), name="firesteel-sampler", daemon=True).start()
+
+    def _dump(self, inquiry: DumpThreads) -> None:
+        self._send(ThreadsDumped(inquiry.question, tuple(dump_threads())))
 
     def _sample(self, inquiry: SampleStacks) -> None:
         found = sample_threads(self._thread, inquiry.samples, inquiry.delay, inquiry.depth)

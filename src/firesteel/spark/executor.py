@@ -82,11 +82,11 @@ class SparkExecutor:
 
     def executors(self) -> tuple[EngineExecutor, ...]:
         """The processes of Spark in which tasks may run."""
-        return executor_list.executors(sessions.current())
+        return executor_list.executors(sessions.current)
 
     def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
         """What the threads of a JVM do."""
-        return executor_list.threads(sessions.current(), executor_id)
+        return executor_list.threads(sessions.current, executor_id)
 
     def kill_by_force(self) -> None:
         """End Spark's driver process if it does not answer."""

@@ -1,4 +1,8 @@
-"""The executors of a Spark session, as Spark's own list has them, with those that were lost and why."""
+"""The executors of a Spark session, as Spark's own list has them, with those that were lost and why.
+
+Whoever asks only looks: he waits a moment and then gets what was known before. While Spark's driver does not answer, one thread waits
+for it, and not one for each question.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,20 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
 from firesteel.plan.executor import EngineExecutor
 from firesteel.spark.executor_id import EMBEDDED
 
-__all__ = ["executors", "threads"]
+__all__ = ["PatientQuestion", "SessionSource", "executors", "split_threads", "threads"]
 
 T = TypeVar("T")
+
+#: Gives the session that is there now, if any; it asks Spark, too.
+SessionSource = Callable[[], SparkSession | None]
 
 #: How long Spark's driver may take to answer who only looks.
 _ANSWER_SECONDS = 3.0
@@ -23,33 +31,60 @@ _ANSWER_SECONDS = 3.0
 _FRESH_SECONDS = 1.0
 _THREAD = re.compile(r'^"(.*)"', re.MULTILINE)
 
-_lock = threading.Lock()
-_known: tuple[float, tuple[EngineExecutor, ...]] = (-1e9, ())
+
+class PatientQuestion(Generic[T]):
+    """Something that is asked again and again, of somebody who may not answer. ``first``: what is known before."""
+
+    def __init__(
+        self, first: T, fresh_seconds: float = _FRESH_SECONDS, seconds: float = _ANSWER_SECONDS
+    ) -> None:
+        self._known = first
+        self._known_at = -1e9
+        self._fresh_seconds = fresh_seconds
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._asking: threading.Thread | None = None
+
+    def get(self, ask: Callable[[], T]) -> T:
+        """What ``ask`` gives, if that comes in time and does not fail; otherwise, or while it is fresh, what is known."""
+        with self._lock:
+            if time.monotonic() - self._known_at < self._fresh_seconds:
+                return self._known
+            if self._asking is None:
+                self._asking = threading.Thread(
+                    target=self._ask, args=(ask,), name="firesteel-ask-executors", daemon=True
+                )
+                self._asking.start()
+            asking = self._asking
+        asking.join(self._seconds)
+        return self._known
+
+    def _ask(self, ask: Callable[[], T]) -> None:
+        try:
+            answer = ask()
+        except Exception:  # noqa: BLE001 - Spark is gone, or about to be: there is nothing new to show
+            answer = self._known
+        with self._lock:
+            self._known, self._known_at, self._asking = answer, time.monotonic(), None
 
 
-def executors(session: SparkSession | None) -> tuple[EngineExecutor, ...]:
-    """Those that are there and those that were lost, in the order in which they came; the last known when Spark is silent."""
-    global _known
+_executors: PatientQuestion[tuple[EngineExecutor, ...]] = PatientQuestion(())
+_threads: dict[str, PatientQuestion[str]] = {}
+
+
+def executors(current: SessionSource) -> tuple[EngineExecutor, ...]:
+    """Those that are there and those that were lost, in the order in which they came."""
+    return _executors.get(lambda: _ask(current()))
+
+
+def _ask(session: SparkSession | None) -> tuple[EngineExecutor, ...]:
     if session is None:
         return ()
-    with _lock:
-        at, known = _known
-        if time.monotonic() - at < _FRESH_SECONDS:
-            return known
-    found = _within(_ANSWER_SECONDS, lambda: _ask(session), known)
-    with _lock:
-        _known = time.monotonic(), found
-    return found
-
-
-def _ask(session: SparkSession) -> tuple[EngineExecutor, ...]:
     listed: Any = session.sparkContext._jsc.sc().statusStore().executorList(False)
     found = [_executor(listed.apply(index)) for index in range(listed.size())]
-    if any(each.id != EMBEDDED for each in found):
+    if not str(session.sparkContext.master).startswith("local"):
         # On a cluster Spark's list has the driver, too, which runs no tasks.
         found = [each for each in found if each.id != EMBEDDED]
-    elif not str(session.sparkContext.master).startswith("local"):
-        return ()
     return tuple(sorted(found, key=lambda each: each.since_ms))
 
 
@@ -69,14 +104,15 @@ def _executor(summary: Any) -> EngineExecutor:
     )
 
 
-def threads(session: SparkSession | None, executor_id: str) -> list[tuple[str, str]]:
+def threads(current: SessionSource, executor_id: str) -> list[tuple[str, str]]:
     """Name and stack of each thread of an executor's JVM; empty when it does not answer."""
+    question = _threads.setdefault(executor_id, PatientQuestion(""))
+    return split_threads(question.get(lambda: _dump(current(), executor_id)))
+
+
+def _dump(session: SparkSession | None, executor_id: str) -> str:
     if session is None:
-        return []
-    return split_threads(_within(_ANSWER_SECONDS, lambda: _dump(session, executor_id), ""))
-
-
-def _dump(session: SparkSession, executor_id: str) -> str:
+        return ""
     context: Any = session.sparkContext
     dump = context._jsc.sc().getExecutorThreadDump(executor_id)
     if dump.isEmpty():
@@ -93,21 +129,5 @@ def split_threads(text: str) -> list[tuple[str, str]]:
     """
     lines = text.removeprefix("[").removesuffix("]").replace('\n, "', '\n"')
     starts = [found.start() for found in _THREAD.finditer(lines)]
-    parts = [lines[start:end] for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
     return [(part[1 : part.index('"', 1)], part) for part in parts]
-
-
-def _within(seconds: float, ask: Callable[[], T], otherwise: T) -> T:
-    """What a call to the JVM gives, if it comes back in time and does not fail: it may be stopped, or gone."""
-    answer: list[T] = []
-
-    def run() -> None:
-        try:
-            answer.append(ask())
-        except Exception:  # noqa: BLE001 - whatever it is, there is nothing to show
-            return
-
-    asking = threading.Thread(target=run, name="firesteel-ask-executors", daemon=True)
-    asking.start()
-    asking.join(seconds)
-    return answer[0] if answer else otherwise

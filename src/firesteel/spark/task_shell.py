@@ -144,9 +144,10 @@ class TaskShell:
         self.pace: Pace = WatchedPace(min(SLICE_SECONDS, max(_SHORTEST_SLICE_SECONDS, timeout / 10)))
         self._send_seconds = min(_SEND_SECONDS, timeout / 5)
         self._sent_at = 0.0
-        self._inquiries = TaskInquiries(lambda answer: self._master.send(answer), threading.get_ident())
+        self._inquiries: TaskInquiries | None = None
         hello = TaskHello(setup.job_id, setup.attempt, task, executor=executor_id())
         self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
+        self._inquiries = TaskInquiries(self._master.send, threading.get_ident())
         self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
         self._pace = FlushPace()
@@ -195,7 +196,8 @@ class TaskShell:
 
     def _on_message(self, message: MasterMessage) -> None:
         if isinstance(message, TaskInquiry):
-            self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
+            if self._inquiries is not None:  # a moment after the connection it is there
+                self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
         else:
             self._mailbox.put_control(message)
 
