@@ -56,17 +56,21 @@ def sample_threads(
             pause(delay)
             threads = {thread.ident: thread for thread in threading.enumerate() if thread.ident != own}
             # Asked first: who runs when this thread asks the system holds the interpreter, and waits for it afterwards.
-            running = {ident: states.is_running(thread) for ident, thread in threads.items()}
-            for ident, frame in sys._current_frames().items():
-                if ident not in threads or (ident != main and running[ident] is False):
-                    continue
-                runs = running[ident]
-                if runs is None:
-                    runs = not _seems_to_wait(frame)
-                    if ident != main and not runs:
-                        continue
-                stack = _stack(frame, depth)
-                found[runs, stack if ident == main else (f"thread {threads[ident].name}", *stack)] += 1
+            runs = states.is_running(threads[main]) if main in threads else None
+            frames = sys._current_frames()
+            if main in frames:
+                waits = _seems_to_wait(frames[main]) if runs is None else not runs
+                found[not waits, _stack(frames[main], depth)] += 1
+            # The system is asked for few: every question takes a turn of the interpreter.
+            others = {
+                ident: (f"thread {threads[ident].name}", *_stack(frame, depth))
+                for ident, frame in frames.items()
+                if ident != main and ident in threads and not _seems_to_wait(frame)
+            }
+            del frames
+            for ident, stack in others.items():
+                if states.is_running(threads[ident]) is not False:
+                    found[True, stack] += 1
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 import threading
 from collections import deque
@@ -106,11 +107,21 @@ def forget_old_files(directory: Path, prefix: str, kept: int) -> None:
     for path in directory.glob(f"{_escaped(prefix)}*"):
         if found := pattern.fullmatch(path.name):
             by_process.setdefault(int(found[1]), []).append(path)
-    ended = {process: paths for process, paths in by_process.items() if not Path(f"/proc/{process}").exists()}
+    ended = {process: paths for process, paths in by_process.items() if not _is_alive(process)}
     newest = sorted(ended, key=lambda process: max(_modified(path) for path in ended[process]), reverse=True)
     for process in newest[kept:]:
         for path in ended[process]:
             path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 def _modified(path: Path) -> float:
