@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,9 @@ def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster:
     run.await_output("over after")
     assert "TaskLostError: lost task" in run.stdout()
     run.wait()
+    number = re.search(r"--executor-id\W+(\d+)", victim.command)
+    assert number is not None
+    assert f"lost: ['executor-{number[1]}']" in run.stdout()
     assert run.stderr() == ""
     until(lambda: not run.family(), "the driver's processes are gone")
     until(lambda: not cluster.executors() and not cluster.python_workers(), "the job's processes are gone")

@@ -78,7 +78,7 @@ from firesteel.jobmaster.pending_requests import PendingRequests
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
-from firesteel.plan.executor import Deployment, EngineExecutor, Executor, SimulatedTime, VisibleExecutors
+from firesteel.plan.executor import Deployment, Executor, SimulatedTime, VisibleExecutors
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import TaskAnswer, TaskId, TaskInquiry
 
@@ -299,15 +299,10 @@ class JobMaster:
         attempt = self._attempt_master
         return [] if attempt is None else attempt.places()
 
-    def engine_executors(self) -> tuple[EngineExecutor, ...]:
-        """The processes of the engine; none where it does not tell of them."""
-        return self._executor.executors() if isinstance(self._executor, VisibleExecutors) else ()
-
-    def engine_threads(self, executor_id: str) -> list[tuple[str, str]]:
-        """What the threads of a process of the engine do."""
-        if not isinstance(self._executor, VisibleExecutors):
-            return []
-        return self._executor.executor_threads(executor_id)
+    @property
+    def engine(self) -> VisibleExecutors | None:
+        """Who tells of the engine's processes, also when the job is over; None where nobody does."""
+        return self._executor if isinstance(self._executor, VisibleExecutors) else None
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, as last reported."""

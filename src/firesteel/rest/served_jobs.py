@@ -14,7 +14,7 @@ from firesteel.jobmaster.attempt import TaskPlace
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
-from firesteel.plan.executor import EngineExecutor
+from firesteel.plan.executor import EngineExecutor, VisibleExecutors
 from firesteel.plan.messages import (
     DumpThreads,
     SampleStacks,
@@ -64,7 +64,7 @@ class JobControl(Protocol):
 
 
 class JobInspector(Protocol):
-    """What can be asked of the processes of a job that runs. All of it asks them, and may take a while."""
+    """What can be asked of the processes of a job, and of its engine's. All of it asks them, and may take a while."""
 
     def executors(self) -> tuple[EngineExecutor, ...]:
         """The processes of the engine, and those that were lost; none where it does not tell of them."""
@@ -120,7 +120,7 @@ class ServedJob(Protocol):
 
     @property
     def inspector(self) -> JobInspector | None:
-        """How to look into its processes; None when it has ended."""
+        """How to look into its processes; None when it has ended, and nothing is left of its engine."""
         ...
 
     def snapshot(self) -> JobSnapshot:
@@ -175,19 +175,43 @@ class _ClientControl(JobControl):
         return self.client.trigger_checkpoint(full)
 
 
-@dataclass(frozen=True, slots=True)
-class _MasterInspector(JobInspector):
-    """Through the master of a job in this process."""
+class _EngineInspector(JobInspector):
+    """Of a job that has ended: its engine may still be there, for the next one."""
 
-    master: JobMaster
+    def __init__(self, engine: VisibleExecutors | None) -> None:
+        self._engine = engine
 
     @override
     def executors(self) -> tuple[EngineExecutor, ...]:
-        return self.master.engine_executors()
+        return () if self._engine is None else self._engine.executors()
 
     @override
     def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
-        return self.master.engine_threads(executor_id)
+        return [] if self._engine is None else self._engine.executor_threads(executor_id)
+
+    @override
+    def places(self) -> list[TaskPlace]:
+        return []
+
+    @override
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        return {}
+
+    @override
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        return {}
+
+    @override
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        """Nobody is left to log."""
+
+
+class _MasterInspector(_EngineInspector):
+    """Through the master of a job in this process."""
+
+    def __init__(self, master: JobMaster) -> None:
+        super().__init__(master.engine)
+        self.master = master
 
     @override
     def places(self) -> list[TaskPlace]:
@@ -230,6 +254,11 @@ class LiveJob(ServedJob):
         return _ClientControl(self._client)
 
     @property
+    def engine(self) -> VisibleExecutors | None:
+        """Who tells of the engine's processes."""
+        return self._client.master.engine
+
+    @property
     @override
     def inspector(self) -> JobInspector:
         return _MasterInspector(self._client.master)
@@ -260,6 +289,7 @@ class EndedJob:
     results: Mapping[str, Any]
     kept: MetricSource
     reason: BaseException | None = None
+    engine: VisibleExecutors | None = None
 
     @property
     def control(self) -> None:
@@ -267,9 +297,9 @@ class EndedJob:
         return None
 
     @property
-    def inspector(self) -> None:
-        """Its processes are gone."""
-        return None
+    def inspector(self) -> JobInspector | None:
+        """Its own processes are gone; those of the engine may be there."""
+        return None if self.engine is None else _EngineInspector(self.engine)
 
     def snapshot(self) -> JobSnapshot:
         """The last one."""
@@ -327,7 +357,7 @@ class ServedJobs(JobDirectory):
         except Exception:  # noqa: BLE001 - merging runs user code; what it raises is the error of the job already
             results = {}
         kept = KeptMetrics(job.outline, job.metrics())
-        ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error())
+        ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error(), job.engine)
         with self._lock:
             if self._jobs.get(job_id) is not job:
                 return

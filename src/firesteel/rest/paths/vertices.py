@@ -56,7 +56,7 @@ def _flame_graph(call: Call) -> Any:
     settings = read_flame_settings(Configuration.from_dict(dict(job.outline.options)))
     if not settings.enabled:
         return DISABLED
-    if inspector is None or all(each.state.is_terminal for each in subtasks):
+    if inspector is None or job.control is None or all(each.state.is_terminal for each in subtasks):
         return OVER
     tasks = [task_of(vertex, each.index) for each in subtasks]
     key = (call.path["jobid"], vertex.id, "" if index is None else str(index))
