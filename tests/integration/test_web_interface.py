@@ -59,7 +59,12 @@ def site(browser: Browser, spark: None, tmp_path_factory: pytest.TempPathFactory
         watched_jobs.run_to_end(_environment(directory))
         running = watched_jobs.start(
             _environment(
-                directory, {"execution.checkpointing.interval": "1 s", "rest.flamegraph.num-samples": "20"}
+                directory,
+                {
+                    "execution.checkpointing.interval": "1 s",
+                    "rest.flamegraph.num-samples": "200",
+                    "rest.flamegraph.delay-between-samples": "10 ms",
+                },
             )
         )
         yield Site(service.url, directory, running)
@@ -193,7 +198,6 @@ def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
 def _look_at_flames(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".tabs a", "Flame graph")
     page.wait("document.querySelectorAll('.flame .frame').length > 3")
-    picture("flamegraph")
     page.run(
         "{ const field = document.querySelector('[aria-label=\"highlight frames\"]'); field.value = 'run_task';"
         " field.dispatchEvent(new Event('input', {bubbles: true})); }"
@@ -206,7 +210,10 @@ def _look_at_flames(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".frame")
     page.wait(f"document.querySelectorAll('.frame').length === {before}")
     page.click('[aria-label="samples"] button', "Waiting")
-    page.wait("document.querySelectorAll('.flame .frame').length > 1")
+    page.wait("[...document.querySelectorAll('.frame')].some(e => e.textContent.includes('Mailbox.wait'))")
+    page.click('[aria-label="samples"] button', "Working")
+    page.wait("document.querySelectorAll('.flame .frame').length > 3")
+    picture("flamegraph")
 
 
 def _look_at_executors(page: Page, picture: Callable[[str], None]) -> None:

@@ -6,6 +6,7 @@ for it, and not one for each question.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -25,8 +26,11 @@ T = TypeVar("T")
 #: Gives the session that is there now, if any; it asks Spark, too.
 SessionSource = Callable[[], SparkSession | None]
 
-#: How long Spark's driver may take to answer who only looks.
+_LOG = logging.getLogger(__name__)
+
+#: How long Spark's driver may take to answer who only looks, and to ask an executor what its threads do.
 _ANSWER_SECONDS = 3.0
+_DUMP_SECONDS = 10.0
 #: Pages ask several times a second; Spark is asked once.
 _FRESH_SECONDS = 1.0
 _THREAD = re.compile(r'^"(.*)"', re.MULTILINE)
@@ -63,6 +67,7 @@ class PatientQuestion(Generic[T]):
         try:
             answer = ask()
         except Exception:  # noqa: BLE001 - Spark is gone, or about to be: there is nothing new to show
+            _LOG.debug("Spark does not tell about its executors", exc_info=True)
             answer = self._known
         with self._lock:
             self._known, self._known_at, self._asking = answer, time.monotonic(), None
@@ -106,7 +111,7 @@ def _executor(summary: Any) -> EngineExecutor:
 
 def threads(current: SessionSource, executor_id: str) -> list[tuple[str, str]]:
     """Name and stack of each thread of an executor's JVM; empty when it does not answer."""
-    question = _threads.setdefault(executor_id, PatientQuestion(""))
+    question = _threads.setdefault(executor_id, PatientQuestion("", seconds=_DUMP_SECONDS))
     return split_threads(question.get(lambda: _dump(current(), executor_id)))
 
 

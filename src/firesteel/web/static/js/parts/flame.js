@@ -32,6 +32,9 @@ export function follow(root, path = []) {
   return node;
 }
 
+/** Class and function without the modules above them: boxes are narrow, and the whole name is shown when one points at it. */
+export const shortName = (name) => name.replaceAll("<locals>.", "").split(".").slice(-2).join(".");
+
 /** How many samples have a frame whose name has `wanted` in it; each counts once, however often it is in a stack. */
 export function matching(node, wanted) {
   if (node.name.toLowerCase().includes(wanted)) return node.value;
@@ -58,7 +61,7 @@ export function flame(tree, state, redraw) {
     const found = wanted && node.name.toLowerCase().includes(wanted);
     const text = `${node.name}: ${node.value} (${(share * 100).toFixed(1)} %)`;
     return h("button", { key: path.join("."), type: "button", class: `frame h${hue(node.name)} ${found ? "found" : ""}`, title: text, "aria-label": text, onClick: () => enter(path),
-      style: { left: `${(start * 100).toFixed(3)}%`, width: `${(share * 100).toFixed(3)}%`, bottom: `${depth * ROW}px` } }, share > 0.02 ? node.name : "");
+      style: { left: `${(start * 100).toFixed(3)}%`, width: `${(share * 100).toFixed(3)}%`, bottom: `${depth * ROW}px` } }, share > 0.02 ? shortName(node.name) : "");
   };
   const found = wanted ? matching(root, wanted) : 0;
   return [
