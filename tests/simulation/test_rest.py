@@ -62,6 +62,7 @@ def environment(tmp_path: Path, **options: str) -> StreamExecutionEnvironment:
             "execution.checkpointing.interval": "50 ms",
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
             "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
+            "web.checkpoints.history": "10000",  # so that none is forgotten while a busy machine asks for it
             "restart-strategy.type": "none",
             "my.password": "do not tell",
             **{key.replace("_", "."): value for key, value in options.items()},

@@ -11,6 +11,7 @@ import click
 
 from firesteel.cli.help_texts import examples
 from firesteel.cli.running_jobs import find_job, plain_errors
+from firesteel.common.errors import InvalidOptionError
 from firesteel.logs.levels import parse_level
 
 _SECONDS = 10.0
@@ -56,7 +57,7 @@ def _checked(level: str) -> str | None:
         return None
     try:
         parse_level(level)
-    except ValueError as error:
+    except InvalidOptionError as error:
         raise click.BadParameter(f"{error}; 'default' takes the level away") from None
     return level.upper()
 

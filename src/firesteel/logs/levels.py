@@ -42,14 +42,14 @@ LEVELS: dict[str, int] = {
 
 
 def parse_level(text: str) -> int:
-    """A level by its name, whatever its letters' case; raises ValueError with the names.
+    """A level by its name, whatever its letters' case; raises `InvalidOptionError` with the names.
 
     >>> parse_level("warn") == logging.WARNING
     True
     """
     found = LEVELS.get(str(text).strip().upper())
     if found is None:
-        raise ValueError(f"expected one of {', '.join(LEVELS)}, got {text!r}")
+        raise InvalidOptionError(f"expected one of {', '.join(LEVELS)}, got {text!r}")
     return found
 
 
@@ -76,7 +76,7 @@ def configured_levels(configuration: Configuration) -> dict[str, int]:
 def _parsed(key: str, text: str) -> int:
     try:
         return parse_level(text)
-    except ValueError as error:
+    except InvalidOptionError as error:
         raise InvalidOptionError(f"option '{key}': {error}") from None
 
 

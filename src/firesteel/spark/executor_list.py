@@ -7,11 +7,9 @@ for it, and not one for each question.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
@@ -19,7 +17,7 @@ from pyspark.sql import SparkSession
 from firesteel.plan.executor import EngineExecutor
 from firesteel.spark.executor_id import EMBEDDED
 
-__all__ = ["PatientQuestion", "SessionSource", "executors", "split_threads", "threads"]
+__all__ = ["PatientQuestion", "SessionSource", "executors", "threads"]
 
 T = TypeVar("T")
 
@@ -33,7 +31,6 @@ _ANSWER_SECONDS = 3.0
 _DUMP_SECONDS = 10.0
 #: Pages ask several times a second; Spark is asked once.
 _FRESH_SECONDS = 1.0
-_THREAD = re.compile(r'^"(.*)"', re.MULTILINE)
 
 
 class PatientQuestion(Generic[T]):
@@ -74,7 +71,7 @@ class PatientQuestion(Generic[T]):
 
 
 _executors: PatientQuestion[tuple[EngineExecutor, ...]] = PatientQuestion(())
-_threads: dict[str, PatientQuestion[str]] = {}
+_threads: dict[str, PatientQuestion[list[tuple[str, str]]]] = {}
 
 
 def executors(current: SessionSource) -> tuple[EngineExecutor, ...]:
@@ -111,28 +108,12 @@ def _executor(summary: Any) -> EngineExecutor:
 
 def threads(current: SessionSource, executor_id: str) -> list[tuple[str, str]]:
     """Name and stack of each thread of an executor's JVM; empty when it does not answer."""
-    question = _threads.setdefault(executor_id, PatientQuestion("", seconds=_DUMP_SECONDS))
-    return split_threads(question.get(lambda: _dump(current(), executor_id)))
+    question = _threads.setdefault(executor_id, PatientQuestion([], seconds=_DUMP_SECONDS))
+    return question.get(lambda: _dump(current(), executor_id))
 
 
-def _dump(session: SparkSession | None, executor_id: str) -> str:
+def _dump(session: SparkSession | None, executor_id: str) -> list[tuple[str, str]]:
     if session is None:
-        return ""
-    context: Any = session.sparkContext
-    dump = context._jsc.sc().getExecutorThreadDump(executor_id)
-    if dump.isEmpty():
-        return ""
-    # One call for all: to ask for each line of each thread takes seconds.
-    return str(context._jvm.java.util.Arrays.toString(dump.get()))
-
-
-def split_threads(text: str) -> list[tuple[str, str]]:
-    """The threads of a dump in Java's form.
-
-    >>> [name for name, _ in split_threads('["main" Id=1 RUNNABLE, "x" Id=2 WAITING]'.replace(",", chr(10) + ","))]
-    ['main', 'x']
-    """
-    lines = text.removeprefix("[").removesuffix("]").replace('\n, "', '\n"')
-    starts = [found.start() for found in _THREAD.finditer(lines)]
-    parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
-    return [(part[1 : part.index('"', 1)], part) for part in parts]
+        return []
+    dump: Any = session.sparkContext._jsc.sc().getExecutorThreadDump(executor_id)
+    return [] if dump.isEmpty() else [(str(each.threadName()), str(each.toString())) for each in dump.get()]

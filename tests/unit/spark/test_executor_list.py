@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from firesteel.spark.executor_list import PatientQuestion, split_threads
+from firesteel.spark.executor_list import PatientQuestion
 
 
 def test_an_answer_is_given_again_while_it_is_fresh() -> None:
@@ -42,11 +42,3 @@ def test_one_thread_waits_for_who_does_not_answer_however_often_he_is_asked() ->
     may_answer.set()
     asked[0].join()
     assert question.get(lambda: 9) in (8, 9), "the answer that came late is known, or a newer one"
-
-
-def test_threads_of_a_jvm_are_told_apart() -> None:
-    dump = '["main" Id=1 RUNNABLE\n\tat a.B.c(B.java:1)\n\tat d\n\n, "a, "strange" name" Id=2 TIMED_WAITING on x\n\tat e\n]'
-    first, second = split_threads(dump)
-    assert first == ("main", '"main" Id=1 RUNNABLE\n\tat a.B.c(B.java:1)\n\tat d\n\n')
-    assert second[1].startswith('"a, "strange" name" Id=2 TIMED_WAITING')
-    assert split_threads("") == []
