@@ -110,6 +110,7 @@ class AttemptMaster:
         self._groups = WatermarkGroups()
         self._groups_lock = threading.Lock()
         self._inquiries = Inquiries()
+        self._told: list[TaskInquiry] = []  # to all tasks, also to those that come later
         self._here = OutputPlace(socket.gethostname())
 
     # What executors see.
@@ -153,6 +154,8 @@ class AttemptMaster:
     ) -> None:
         """A remote task is there."""
         self._senders[hello.task] = send
+        for inquiry in list(self._told):
+            send(inquiry)
         place = OutputPlace(hello.host, hello.executor)
         self._lines[connection] = _Line(hello, time.monotonic(), place)
         origin = self._origin(hello.task, connection)
@@ -220,7 +223,8 @@ class AttemptMaster:
         return self._inquiries.ask(reached, make, lambda message: self.send(reached, message), seconds)
 
     def tell_all(self, inquiry: TaskInquiry) -> None:
-        """Tell all tasks something that none answers."""
+        """Tell all tasks something that none answers, also those that are not connected yet."""
+        self._told.append(inquiry)
         self.send(tuple(self._senders), inquiry)
 
     def places(self) -> list[TaskPlace]:

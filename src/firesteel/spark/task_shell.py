@@ -42,6 +42,7 @@ from firesteel.plan.messages import (
     CheckpointAborted,
     CheckpointCompleted,
     MasterMessage,
+    SetLogLevels,
     TaskCancelled,
     TaskFinished,
     TaskId,
@@ -144,10 +145,10 @@ class TaskShell:
         self.pace: Pace = WatchedPace(min(SLICE_SECONDS, max(_SHORTEST_SLICE_SECONDS, timeout / 10)))
         self._send_seconds = min(_SEND_SECONDS, timeout / 5)
         self._sent_at = 0.0
-        self._inquiries: TaskInquiries | None = None
+        self._log_levels = dict(setup.log_levels)
+        self._inquiries = TaskInquiries(lambda answer: self._master.send(answer), threading.get_ident())
         hello = TaskHello(setup.job_id, setup.attempt, task, executor=executor_id())
         self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
-        self._inquiries = TaskInquiries(self._master.send, threading.get_ident())
         self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
         self._pace = FlushPace()
@@ -195,9 +196,10 @@ class TaskShell:
     # Control ------------------------------------------------------------------------------------------
 
     def _on_message(self, message: MasterMessage) -> None:
+        if isinstance(message, SetLogLevels):
+            self._log_levels.update(message.levels)  # for a task that has not begun to log
         if isinstance(message, TaskInquiry):
-            if self._inquiries is not None:  # a moment after the connection it is there
-                self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
+            self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
         else:
             self._mailbox.put_control(message)
 
@@ -211,7 +213,7 @@ class TaskShell:
         """The life of the task."""
         task: StageTask | None = None
         try:
-            with self._output.redirected(self._setup.log_levels, self._origin()):
+            with self._output.redirected(self._log_levels, self._origin()):
                 task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
                 self._open(task)
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))

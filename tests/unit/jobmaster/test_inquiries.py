@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
+from firesteel.control.protocol import TaskHello
+from firesteel.jobmaster.attempt import AttemptMaster
+from firesteel.jobmaster.collect_buffer import CollectBuffer
 from firesteel.jobmaster.inquiries import Inquiries
-from firesteel.plan.messages import DumpThreads, TaskId, TaskInquiry, ThreadsDumped
+from firesteel.jobmaster.statistics import ReportBook
+from firesteel.plan.executor import Deployment
+from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.messages import (
+    DumpThreads,
+    MasterMessage,
+    SetLogLevels,
+    TaskId,
+    TaskInquiry,
+    ThreadsDumped,
+)
 
 ONE, TWO = TaskId(0, 0), TaskId(0, 1)
 LONG = 60.0
@@ -62,3 +76,17 @@ def test_an_answer_that_comes_too_late_or_twice_changes_nothing() -> None:
     (found,) = inquiries.ask([ONE], DumpThreads, send, LONG).values()
     assert isinstance(found, ThreadsDumped)
     assert found.threads[0][0] == "first"
+
+
+def test_a_task_that_comes_later_is_told_what_all_were_told(make_plan: Callable[..., JobPlan]) -> None:
+    plan = make_plan(2)
+    attempt = AttemptMaster(Deployment("ab" * 16, 1, plan), lambda event: None, ReportBook(plan), _no_buffer)
+    told: dict[int, list[MasterMessage]] = {0: [], 1: []}
+    attempt.task_connected(TaskHello("ab" * 16, 1, ONE), 1, told[0].append)
+    attempt.tell_all(SetLogLevels({"orders": 10}))
+    attempt.task_connected(TaskHello("ab" * 16, 1, TWO), 2, told[1].append)
+    assert told == {0: [SetLogLevels({"orders": 10})], 1: [SetLogLevels({"orders": 10})]}
+
+
+def _no_buffer(collect_id: str) -> CollectBuffer:
+    raise AssertionError(collect_id)
