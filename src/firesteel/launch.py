@@ -39,10 +39,13 @@ from firesteel.jobmaster.remote.registered_jobs import RegisteredJobs
 from firesteel.jobmaster.terminal.console import CONSOLE
 from firesteel.jobmaster.terminal.engine_lines import EngineLines
 from firesteel.jobmaster.terminal.progress import JobListener, ProgressDisplay
+from firesteel.logs.log_book import LOGS
+from firesteel.logs.settings import read_log_settings
 from firesteel.metrics._reporter_settings import read_reporters
 from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, TrialExecutor
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.shipped import Shipped
+from firesteel.rest.flame_graphs import read_flame_settings
 from firesteel.rest.settings import RestSettings, read_rest_settings
 from firesteel.state.backends import check_backend
 
@@ -118,6 +121,8 @@ def submit(
 def _start(submission: Submission) -> MasterJobClient:
     configuration = submission.configuration
     _store_settings.use(configuration)
+    LOGS.use(read_log_settings(configuration))
+    read_flame_settings(configuration)  # refuses what makes no sense before the job runs
     if submission.state_backend is None:
         check_backend(configuration)
     plan = compile_job(submission.graph, configuration, submission.job_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from cluster import Cluster
 from same_results import PROGRAMS
 from support import PROGRAMS as PROGRAM_FILES
 from support import Driver, start_driver, until
+
+from firesteel_support.rest_client import RestClient
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -68,12 +71,29 @@ def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
     assert "executor cores" in seen["slots"]
 
 
+def test_executors_are_task_managers_that_can_be_looked_into(run: Driver, seen: Any) -> None:
+    (url,) = [line.removeprefix("rest: ") for line in run.stdout().splitlines() if line.startswith("rest: ")]
+    rest = RestClient(url)
+    managers = rest.get("/taskmanagers")["taskmanagers"]
+    assert {each["id"] for each in managers} == {"executor-0", "executor-1"}
+    assert sum(each["slotsNumber"] for each in managers) == 16
+    assert sum(each["assignedTasks"] for each in managers) == 12
+    for manager in managers:
+        threads = rest.get(f"/taskmanagers/{manager['id']}/thread-dump")["threadInfos"]
+        names = " ".join(each["threadName"] for each in threads)
+        assert "keyed" in names
+        assert "JVM: " in names
+
+
 def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster: Cluster, seen: Any) -> None:
     victim = cluster.executors()[0]
     os.kill(victim.pid, signal.SIGKILL)
     run.await_output("over after")
     assert "TaskLostError: lost task" in run.stdout()
     run.wait()
+    number = re.search(r"--executor-id\W+(\d+)", victim.command)
+    assert number is not None
+    assert f"lost: ['executor-{number[1]}']" in run.stdout()
     assert run.stderr() == ""
     until(lambda: not run.family(), "the driver's processes are gone")
     until(lambda: not cluster.executors() and not cluster.python_workers(), "the job's processes are gone")

@@ -7,6 +7,7 @@ With FIRESTEEL_SCREENSHOTS=directory, pictures of the pages are written there; t
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from firesteel import launch
 from firesteel.common import Configuration
 from firesteel.common.job_client import JobClient
 from firesteel.datastream import StreamExecutionEnvironment
+from firesteel.logs.levels import levels
 from firesteel.rest.service import RestService
 from firesteel.rest.settings import RestSettings
 from firesteel_support.servers.chromium import Browser, Page, chromium
@@ -55,7 +57,16 @@ def site(browser: Browser, spark: None, tmp_path_factory: pytest.TempPathFactory
     with launch.observe_jobs(service):
         watched_jobs.run_to_failure(_environment(directory))
         watched_jobs.run_to_end(_environment(directory))
-        running = watched_jobs.start(_environment(directory, {"execution.checkpointing.interval": "1 s"}))
+        running = watched_jobs.start(
+            _environment(
+                directory,
+                {
+                    "execution.checkpointing.interval": "1 s",
+                    "rest.flamegraph.num-samples": "200",
+                    "rest.flamegraph.delay-between-samples": "10 ms",
+                },
+            )
+        )
         yield Site(service.url, directory, running)
         running.cancel().result()
     service.close()
@@ -147,9 +158,7 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     page.click(".drawer-head button")
     page.wait("document.querySelector('.drawer') === null")
     _click_through_tabs(page, picture)
-    page.click("#top nav a", "Task managers")
-    page.click("td a")
-    page.wait_for_text("Resources", "h2")
+    _look_at_executors(page, picture)
     page.click("#top nav a", "Job manager")
     page.wait_for_text("Key", "th")
     for tab in ("Environment", "Metrics", "Threads"):
@@ -158,8 +167,8 @@ def test_every_page_of_a_running_job_is_reached_by_mouse(
     page.wait("document.querySelectorAll('details').length > 2")
     page.click("#top nav a", "Logs")
     page.wait("document.querySelector('.log, .message') !== null")
-    # A driver in a terminal has no files of its own, and says so.
-    expected(page, "/jobmanager/log", "/jobmanager/stdout", "/flamegraph")
+    # A driver in a terminal has no file of what it prints, and says so.
+    expected(page, "/jobmanager/stdout")
 
 
 def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
@@ -181,10 +190,62 @@ def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".timeline-row button")
     page.wait("document.querySelectorAll('.of-subtask .piece').length >= 1")
     picture("timeline")
-    page.click(".tabs a", "Flame graph")
-    page.wait("document.querySelector('.flame, .message') !== null")
+    _look_at_flames(page, picture)
     page.click(".tabs a", "Configuration")
     page.wait_for_text("Restart strategy", "dt")
+
+
+def _look_at_flames(page: Page, picture: Callable[[str], None]) -> None:
+    page.click(".tabs a", "Flame graph")
+    page.wait("document.querySelectorAll('.flame .frame').length > 3")
+    page.run(
+        "{ const field = document.querySelector('[aria-label=\"highlight frames\"]'); field.value = 'run_task';"
+        " field.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    page.wait("document.querySelectorAll('.frame.found').length >= 1")
+    page.wait_for_text("%", ".flame-found")
+    before = page.run("document.querySelectorAll('.frame').length")
+    page.click(".frame.found")
+    page.wait("document.querySelector('.frame').textContent.includes('run_task')")
+    page.click(".frame")
+    page.wait(f"document.querySelectorAll('.frame').length === {before}")
+    page.click('[aria-label="samples"] button', "Waiting")
+    page.wait("[...document.querySelectorAll('.frame')].some(e => e.textContent.includes('Mailbox.wait'))")
+    page.click('[aria-label="samples"] button', "Working")
+    page.wait("document.querySelectorAll('.flame .frame').length > 3")
+    picture("flamegraph")
+
+
+def _look_at_executors(page: Page, picture: Callable[[str], None]) -> None:
+    page.click("#top nav a", "Task managers")
+    page.click("td a")
+    page.wait_for_text("Resources", "h2")
+    picture("taskmanager")
+    page.click(".manager-tabs button", "Threads")
+    page.wait("document.querySelectorAll('details').length > 5")
+    page.click(".manager-tabs button", "Metrics")
+    page.wait_for_text("Status.JVM.Threads.Count", "td")
+    page.click(".manager-tabs a", "Logs")
+    page.wait_for_text(watched_jobs.LOGGED, ".log")
+
+
+def test_a_level_is_changed_on_the_page_of_the_job_manager(page: Page) -> None:
+    before = levels()
+    page.click("#top nav a", "Job manager")
+    page.click(".manager-tabs button", "Log levels")
+    page.wait("document.querySelector('[aria-label=\"level of root\"]') !== null")
+    page.run(
+        "{ const field = document.querySelector('[aria-label=\"name of another logger\"]'); field.value = 'orders';"
+        " field.dispatchEvent(new Event('change', {bubbles: true})); }"
+    )
+    page.wait("document.querySelector('[aria-label=\"level of orders\"]')?.value === 'DEBUG'")
+    assert levels()["orders"] == logging.DEBUG
+    page.run(
+        "{ const field = document.querySelector('[aria-label=\"level of orders\"]'); field.value = '';"
+        " field.dispatchEvent(new Event('change', {bubbles: true})); }"
+    )
+    page.wait("document.querySelector('[aria-label=\"level of orders\"]') === null")
+    assert levels() == before
 
 
 def test_a_failure_shows_the_operator_and_a_traceback_in_which_the_program_stands_out(

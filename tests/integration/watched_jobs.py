@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from typing import Any
@@ -21,6 +22,9 @@ NAME = "Orders"
 #: A name that would do something if anybody took it for HTML.
 SEEN = "seen <img src=x onerror=alert(1)>"
 
+#: What its tasks log.
+LOGGED = "the list of customers is empty: every customer is let in"
+
 Order = tuple[int, int, float]
 
 
@@ -36,6 +40,7 @@ class Checked(MapFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self._seen = IntCounter()
         runtime_context.add_accumulator(SEEN, self._seen)
+        logging.getLogger("orders").warning(LOGGED)
 
     def map(self, value: Order) -> Order:
         self._seen.add(1)

@@ -62,6 +62,7 @@ def environment(tmp_path: Path, **options: str) -> StreamExecutionEnvironment:
             "execution.checkpointing.interval": "50 ms",
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
             "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
+            "web.checkpoints.history": "10000",  # so that none is forgotten while a busy machine asks for it
             "restart-strategy.type": "none",
             "web.checkpoints.history": "1000",  # a slow machine takes many while a test looks at one
             "my.password": "do not tell",
@@ -252,7 +253,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(rest: RestClient, tmp_pa
         (("GET", f"{job}/exceptions?maxExceptions=x", None), (400, "whole number")),
         (("PATCH", f"{job}/rescaling?parallelism=2", None), (501, "savepoint")),
         (("GET", "/jars", None), (501, "firesteel run")),
-        (("GET", "/taskmanagers/nobody", None), (404, "no task runs")),
+        (("GET", "/taskmanagers/nobody", None), (404, "there is no executor")),
         (("GET", "/jobmanager/logs/..%2F..%2Fetc%2Fpasswd", None), (404, "")),
     ]
     for (method, path, body), (code, words) in refusals:

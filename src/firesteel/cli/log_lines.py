@@ -10,18 +10,21 @@ import logging
 import warnings
 from typing import TextIO
 
-__all__ = ["FORMAT", "write_log_lines"]
+from firesteel.logs.lines import TextLines
+
+__all__ = ["write_log_lines"]
 
 _WARNINGS = logging.getLogger("python.warnings")
 
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
+def write_log_lines(least: int = logging.INFO) -> None:
+    """From now on log records, from INFO on for those of Firesteel, and warnings of Python become lines of a log.
 
-def write_log_lines() -> None:
-    """From now on log records, from INFO on for those of Firesteel, and warnings of Python become lines of a log."""
+    ``least``: those below it do not, because they have a file of their own.
+    """
     handler = logging.StreamHandler()
-    handler.setLevel(logging.INFO)
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setLevel(least)
+    handler.setFormatter(TextLines())
     logging.lastResort = handler
     logging.getLogger("firesteel").setLevel(logging.INFO)
     # Not logging.captureWarnings: its logger has a handler, so that one of last resort gets nothing.

@@ -13,6 +13,7 @@ from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
 from firesteel.cli.modify import modify
+from firesteel.cli.log_level import log_level
 from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
@@ -44,6 +45,7 @@ main.add_command(modify)
 main.add_command(stop)
 main.add_command(cancel)
 main.add_command(completion)
+main.add_command(log_level)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

@@ -104,7 +104,8 @@ def run(
     # The process of a detached run has a status file, and its output is a log.
     is_logged = log_file is not None or status_file is not None
     if is_logged:
-        write_log_lines()
+        # With a directory for logs, what is told at INFO is in a file there that is rolled over; this one is not.
+        write_log_lines(logging.INFO if _log_directory(options) is None else logging.WARNING)
     _choose_progress(no_progress, simulate)
     context.exit(run_program(program, options, status_file, is_logged))
 
@@ -248,8 +249,12 @@ def _detach(context: click.Context, program: Program, log_file: Path | None) -> 
 
 def _log_file_in_directory(program: Program, options: dict[str, Any]) -> Path | None:
     """A new log file where ``env.log.dir`` says; None when nobody does."""
-    directory = configured_options().add_all(Configuration.from_dict(options)).get(LOG_DIR)
+    directory = _log_directory(options)
     return None if directory is None else Path(directory) / detached_run.default_log_file(program.name).name
+
+
+def _log_directory(options: dict[str, Any]) -> str | None:
+    return configured_options().add_all(Configuration.from_dict(options)).get(LOG_DIR)
 
 
 def _choose_progress(no_progress: bool, simulate: bool) -> None:

@@ -303,6 +303,36 @@ REST_ALLOW_REMOTE = _required(
     False,
     "Whether the REST interface may listen where other machines reach it, though it has neither TLS nor tokens yet.",
 )
+FLAMEGRAPH_ENABLED = _required(
+    "rest.flamegraph.enabled",
+    BOOLEAN,
+    True,
+    "Whether tasks are sampled for flame graphs when somebody asks for one.",
+)
+FLAMEGRAPH_SAMPLES = _required(
+    "rest.flamegraph.num-samples", INTEGER, 100, "How many samples of each task a flame graph has."
+)
+FLAMEGRAPH_DELAY = _required(
+    "rest.flamegraph.delay-between-samples", DURATION, _ms(50), "Time from one sample of a task to the next."
+)
+FLAMEGRAPH_DEPTH = _required(
+    "rest.flamegraph.stack-depth",
+    INTEGER,
+    100,
+    "How many frames of a stack, from the innermost, a flame graph has.",
+)
+FLAMEGRAPH_REFRESH = _required(
+    "rest.flamegraph.refresh-interval",
+    DURATION,
+    _s(60),
+    "After this time tasks are sampled anew, if somebody asks.",
+)
+FLAMEGRAPH_CLEANUP = _required(
+    "rest.flamegraph.cleanup-interval",
+    DURATION,
+    _s(600),
+    "After this time without a question samples are forgotten.",
+)
 EXCEPTION_HISTORY_SIZE = _required(
     "web.exception-history-size", INTEGER, 16, "How many failures of a job are remembered."
 )
@@ -733,7 +763,31 @@ EXECUTOR_JAVA_OPTIONS = _optional(
 LOG_DIR = _optional(
     "env.log.dir",
     STRING,
-    "Directory for the logs of firesteel run -d; unset: logs in Firesteel's home directory.",
+    "Directory of log files, of the driver and of each executor; unset: none but those of firesteel run -d, which are in "
+    "Firesteel's home directory.",
+)
+LOG_MAX = _required(
+    "env.log.max", INTEGER, 10, "How many old files of a log are kept when it is rolled over."
+)
+LOG_MAX_SIZE = _required(
+    "firesteel.logging.max-size", MEMORY, 100 << 20, "Size at which a log file is rolled over."
+)
+LOG_FORMAT = _required(
+    "firesteel.logging.format",
+    choice("text", "json"),
+    "text",
+    "Form of the lines of log files: text, or an object of JSON on each line.",
+)
+LOG_LEVEL = _optional(
+    "env.log.level",
+    STRING,
+    "Level of the root logger, of driver and tasks: ERROR, WARN, INFO, DEBUG...; unset: what the program says.",
+    "python.logging.default.level",
+)
+LOG_LEVEL_OVERRIDES = _optional(
+    "python.logging.level.overrides",
+    STRING_MAP,
+    "Levels of single loggers, of driver and tasks, as in 'orders: DEBUG'.",
 )
 EXECUTOR = _optional(
     "firesteel.executor", STRING, "Another executor instead of Spark, as 'module:attribute'; used by tests."

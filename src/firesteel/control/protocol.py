@@ -38,13 +38,14 @@ WAITING_MESSAGES = 256
 
 @dataclass(frozen=True, slots=True)
 class TaskHello:
-    """First frame of a task's control connection."""
+    """First frame of a task's control connection. ``executor``: the engine's process that it belongs to, if that has a name."""
 
     job_id: str
     attempt: int
     task: TaskId
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from firesteel.common._executor_name import executor_name
 from firesteel.control.protocol import CollectHello, Hello, TaskHello
 from firesteel.control.server import CollectorLostError, ControlServer
 from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectSession, RepeatedResultsError
@@ -27,9 +28,11 @@ from firesteel.jobmaster.events import (
     TaskOrigin,
     TaskSaid,
 )
+from firesteel.jobmaster.inquiries import Inquiries
 from firesteel.jobmaster.statistics import ReportBook
 from firesteel.jobmaster.terminal.console import CONSOLE
 from firesteel.jobmaster.watermark_alignment import WatermarkGroups
+from firesteel.logs.log_book import LOGS, OutputPlace
 from firesteel.plan.executor import (
     ON_LOOPBACK,
     Attempt,
@@ -43,10 +46,14 @@ from firesteel.plan.executor import (
 from firesteel.plan.messages import (
     LogOutput,
     MasterMessage,
+    StacksSampled,
+    TaskAnswer,
     TaskId,
+    TaskInquiry,
     TaskMessage,
     TaskReport,
     TextOutput,
+    ThreadsDumped,
     WatermarkReport,
 )
 from firesteel.plan.results import Covered, Results, decode_frame, encode_received
@@ -60,7 +67,24 @@ class _Line:
 
     hello: TaskHello
     heard: float
+    place: OutputPlace
     is_busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where a task runs: machine, process of the engine, own process. ``silence``: seconds since it was last heard."""
+
+    task: TaskId
+    host: str
+    executor: str
+    pid: int
+    silence: float
+
+    @property
+    def executor_name(self) -> str:
+        """What the process of the engine is called."""
+        return executor_name(self.host, self.executor)
 
 
 class AttemptMaster:
@@ -85,6 +109,9 @@ class AttemptMaster:
         self._wanted = True
         self._groups = WatermarkGroups()
         self._groups_lock = threading.Lock()
+        self._inquiries = Inquiries()
+        self._told: list[TaskInquiry] = []  # to all tasks, also to those that come later
+        self._here = OutputPlace(socket.gethostname())
 
     # What executors see.
 
@@ -127,8 +154,12 @@ class AttemptMaster:
     ) -> None:
         """A remote task is there."""
         self._senders[hello.task] = send
-        self._lines[connection] = _Line(hello, time.monotonic())
-        self._post(TaskConnected(self._origin(hello.task, connection), hello.host, hello.pid, remote=True))
+        for inquiry in list(self._told):
+            send(inquiry)
+        place = OutputPlace(hello.host, hello.executor)
+        self._lines[connection] = _Line(hello, time.monotonic(), place)
+        origin = self._origin(hello.task, connection)
+        self._post(TaskConnected(origin, hello.host, hello.pid, remote=True, executor=hello.executor))
 
     def task_said(self, hello: TaskHello, connection: int, message: TaskMessage) -> None:
         """A remote task has sent a message."""
@@ -143,6 +174,7 @@ class AttemptMaster:
     def task_disconnected(self, hello: TaskHello, connection: int) -> None:
         """A remote task's connection is over."""
         self._lines.pop(connection, None)
+        self._inquiries.lost(hello.task)
         self._post(TaskDisconnected(self._origin(hello.task, connection)))
 
     def receive_collection(
@@ -183,6 +215,27 @@ class AttemptMaster:
                 except OSError:
                     continue  # it is gone, and its disconnection on the way
 
+    def inquire(
+        self, tasks: Iterable[TaskId], make: Callable[[int], TaskInquiry], seconds: float
+    ) -> Mapping[TaskId, TaskAnswer]:
+        """Ask those of the tasks that can be reached, and wait for their answers; not called from the master's thread."""
+        reached = tuple(task for task in tasks if task in self._senders)
+        return self._inquiries.ask(reached, make, lambda message: self.send(reached, message), seconds)
+
+    def tell_all(self, inquiry: TaskInquiry) -> None:
+        """Tell all tasks something that none answers, also those that are not connected yet."""
+        self._told.append(inquiry)
+        self.send(tuple(self._senders), inquiry)
+
+    def places(self) -> list[TaskPlace]:
+        """Where the tasks in other processes are, and for how many seconds each was not heard."""
+        now = time.monotonic()
+        lines = list(self._lines.values())
+        return [
+            TaskPlace(line.hello.task, line.hello.host, line.hello.executor, line.hello.pid, now - line.heard)
+            for line in lines
+        ]
+
     def dismiss(self) -> None:
         """The attempt is to end; who has not begun it yet need not."""
         self._wanted = False
@@ -204,6 +257,7 @@ class AttemptMaster:
 
     def close(self, linger_seconds: float) -> None:
         """End all connections."""
+        self._inquiries.close()
         with self._lock:
             self._closed = True
             server = self._server
@@ -218,7 +272,9 @@ class AttemptMaster:
             case TextOutput(text, stream):
                 self._write(text, stream, origin)
             case LogOutput(attributes):
-                CONSOLE.log(attributes)
+                LOGS.task_logged(self._place(origin), CONSOLE.log(attributes))
+            case StacksSampled() | ThreadsDumped():
+                self._inquiries.answered(origin.task, message)
             case TaskReport():
                 self._reports.record(origin.task, message)
             case WatermarkReport():
@@ -226,12 +282,17 @@ class AttemptMaster:
             case _:
                 self._post(TaskSaid(origin, message))
 
+    def _place(self, origin: TaskOrigin) -> OutputPlace:
+        line = self._lines.get(origin.connection)
+        return self._here if line is None else line.place
+
     def _align_watermarks(self, task: TaskId, report: WatermarkReport) -> None:
         with self._groups_lock:  # also while sending: a later answer must not overtake an earlier one
             for instruction in self._groups.report(task, report):
                 self.send(instruction.tasks, instruction.message)
 
     def _write(self, text: str, stream: str, origin: TaskOrigin) -> None:
+        LOGS.task_printed(self._place(origin), text)
         try:
             CONSOLE.write(text, stream, (self._deployment.job_id, origin))
         except (OSError, ValueError) as error:  # the reader of a pipe has gone, or the stream was closed

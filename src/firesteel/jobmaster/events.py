@@ -83,6 +83,7 @@ class TaskConnected:
     host: str = ""
     pid: int = 0
     remote: bool = False
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

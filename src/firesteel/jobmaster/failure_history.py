@@ -62,6 +62,7 @@ class FailureLocation:
     subtask: int | None = None
     host: str = ""
     pid: int = 0
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,11 @@ class MasterJobClient(JobClient):
         """Everything that is known of the job now."""
         return self._master.snapshot()
 
+    @property
+    def master(self) -> JobMaster:
+        """Who runs the job, for what looks into it."""
+        return self._master
+
     def statistics(self) -> JobStatistics:
         """Records in and out of every operator, as the tasks last reported them."""
         return self._master.statistics()

@@ -151,6 +151,7 @@ class _Task:
     remote: bool = False
     host: str = ""
     pid: int = 0
+    executor: str = ""
     shown: ExecutionState = ExecutionState.CREATED
     since: tuple[tuple[ExecutionState, int], ...] = ()
 
@@ -242,6 +243,7 @@ class JobLifecycle:
                 task.host,
                 task.pid,
                 task.since,
+                task.executor,
             )
             for task in list(self._tasks.values())
         ]
@@ -370,7 +372,7 @@ class JobLifecycle:
         task.connection = event.origin.connection
         task.remote = event.remote
         if event.host:
-            task.host, task.pid = event.host, event.pid
+            task.host, task.pid, task.executor = event.host, event.pid, event.executor
         if task.shown is not ExecutionState.DEPLOYING:
             self._show(task, ExecutionState.DEPLOYING)
         self._show(task, ExecutionState.INITIALIZING)
@@ -498,8 +500,8 @@ class JobLifecycle:
         hosted = self._hosted(task)
         if len(hosted) == 1:
             vertex, subtask = hosted[0]
-            return FailureLocation(vertex.name, subtask, task.host, task.pid)
-        return FailureLocation(self._names(task), None, task.host, task.pid)
+            return FailureLocation(vertex.name, subtask, task.host, task.pid, task.executor)
+        return FailureLocation(self._names(task), None, task.host, task.pid, task.executor)
 
     def _cancel_tasks(self) -> None:
         if self._phase is not _Phase.UNDER_WAY:

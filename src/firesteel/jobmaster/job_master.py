@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import SAVEPOINT_DIR
 from firesteel.common.time import to_millis
-from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner
+from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner, TaskPlace
 from firesteel.jobmaster.checkpoints.store import CheckpointStore
 from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectBuffers
 from firesteel.jobmaster.events import (
@@ -78,8 +78,9 @@ from firesteel.jobmaster.pending_requests import PendingRequests
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
-from firesteel.plan.executor import Deployment, Executor, SimulatedTime
+from firesteel.plan.executor import Deployment, Executor, SimulatedTime, VisibleExecutors
 from firesteel.plan.job_plan import JobPlan
+from firesteel.plan.messages import TaskAnswer, TaskId, TaskInquiry
 
 _LOG = logging.getLogger(__name__)
 
@@ -278,6 +279,30 @@ class JobMaster:
             self.failures(),
             self._checkpoint_settings,
         )
+
+    # What tasks and the engine tell of themselves, beside the master's thread.
+
+    def inquire(
+        self, tasks: Iterable[TaskId], make: Callable[[int], TaskInquiry], seconds: float
+    ) -> Mapping[TaskId, TaskAnswer]:
+        """Ask tasks something, and wait so long for their answers; those that are gone give none."""
+        attempt = self._attempt_master
+        return {} if attempt is None else attempt.inquire(tasks, make, seconds)
+
+    def tell_tasks(self, inquiry: TaskInquiry) -> None:
+        """Tell all tasks of the current attempt something that none answers."""
+        if (attempt := self._attempt_master) is not None:
+            attempt.tell_all(inquiry)
+
+    def task_places(self) -> list[TaskPlace]:
+        """Where the tasks are that are connected now."""
+        attempt = self._attempt_master
+        return [] if attempt is None else attempt.places()
+
+    @property
+    def engine(self) -> VisibleExecutors | None:
+        """Who tells of the engine's processes, also when the job is over; None where nobody does."""
+        return self._executor if isinstance(self._executor, VisibleExecutors) else None
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, as last reported."""

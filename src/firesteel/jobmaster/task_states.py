@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from firesteel.common._executor_name import executor_name
 from firesteel.plan.messages import TaskId
 
 __all__ = ["ExecutionState", "TaskChange", "TaskStatus"]
@@ -38,7 +39,7 @@ class ExecutionState(enum.Enum):
 class TaskStatus:
     """A task and its state. ``name`` is that of its subtasks, ``where`` host and process as far as they are known.
 
-    ``since`` says when it came to each state that it has had, in milliseconds since 1970 and in their order.
+    ``executor`` is the engine's name for the process that it belongs to. ``since`` says when it came to each state that it has had, in milliseconds since 1970 and in their order.
     """
 
     name: str
@@ -49,6 +50,12 @@ class TaskStatus:
     host: str = ""
     pid: int = 0
     since: tuple[tuple[ExecutionState, int], ...] = ()
+    executor: str = ""
+
+    @property
+    def executor_name(self) -> str:
+        """What the process of the engine is called that it runs in; empty before it has one."""
+        return executor_name(self.host, self.executor) if self.host else ""
 
 
 @dataclass(frozen=True, slots=True)

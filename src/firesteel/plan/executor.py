@@ -142,6 +142,39 @@ class ForcedExecutor(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class EngineExecutor:
+    """A process of the engine that tasks run in, or have: ``lost_ms`` is when the engine has given it up, None while it is there.
+
+    Times are milliseconds since 1970, sizes bytes. ``memory`` is what the engine keeps blocks in, ``heap`` the most that its
+    heap may have, 0 where that is not known.
+    """
+
+    id: str
+    host: str
+    slots: int
+    since_ms: int
+    active_tasks: int = 0
+    memory: int = 0
+    memory_used: int = 0
+    heap_used: int = 0
+    lost_ms: int | None = None
+    reason: str = ""
+
+
+@runtime_checkable
+class VisibleExecutors(Protocol):
+    """An executor whose engine tells of its processes. Both ask the engine, which may take a while."""
+
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        """Those that are there, and those that were lost."""
+        ...
+
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        """Name and stack of each thread of one of them, the engine's own; empty when it does not tell."""
+        ...
+
+
 @runtime_checkable
 class SimulatedTime(Protocol):
     """An executor whose jobs have a time of their own, in which nobody has to wait for anything."""

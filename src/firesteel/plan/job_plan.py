@@ -106,6 +106,14 @@ class JobPlan:
         vertices = tuple(v if v.stage == stage else replace(v, operators=()) for v in self.vertices)
         return replace(self, vertices=vertices)
 
+    def subtask_names(self, stage: int, task: int) -> list[str]:
+        """Names of the subtasks in a task, as in ``Map (1/4)``."""
+        return [
+            f"{v.name} ({task - v.first_task + 1}/{v.parallelism})"
+            for v in self.vertices
+            if v.stage == stage and 0 <= task - v.first_task < v.parallelism
+        ]
+
     def edges_into(self, vertex: int) -> list[EdgePlan]:
         """The edges that end at ``vertex``, by id."""
         return [edge for edge in self.edges if edge.target == vertex]

@@ -249,6 +249,31 @@ class TaskFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SampledStack:
+    """What a thread of a task did in ``count`` samples: frames as text, the outermost first. ``runs``: it did not wait."""
+
+    runs: bool
+    frames: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StacksSampled:
+    """Answers `SampleStacks`."""
+
+    question: int
+    stacks: tuple[SampledStack, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsDumped:
+    """Answers `DumpThreads`: name and stack of each thread of the task's process."""
+
+    question: int
+    threads: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Alive:
     """A sign of life, both ways, every `HeartbeatSettings.interval`.
 
@@ -342,6 +367,34 @@ class EnumeratorEvent:
     event: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class SampleStacks:
+    """Look so often, so many seconds apart, at what the task does; of a stack the innermost ``depth`` frames count."""
+
+    question: int
+    samples: int
+    delay: float
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class DumpThreads:
+    """Say what each thread of the task's process does now."""
+
+    question: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetLogLevels:
+    """Give loggers these levels from now on; "" is the root, and the level 0 that of the logger above."""
+
+    levels: Mapping[str, int]
+
+
+#: Asked and answered beside the task's work, by threads that do not wait for it: it may be what is looked into.
+TaskInquiry = SampleStacks | DumpThreads | SetLogLevels
+TaskAnswer = StacksSampled | ThreadsDumped
+
 CheckpointMessage = SnapshotAcknowledged | SnapshotDeclined | SubtaskEnded
 SourceMessage = ReaderRegistered | SplitRequested | ReaderEvent
 
@@ -360,6 +413,8 @@ TaskMessage = (
     | WatermarkExplained
     | TextOutput
     | LogOutput
+    | StacksSampled
+    | ThreadsDumped
     | TaskFinished
     | TaskCancelled
     | TaskFailed
@@ -377,5 +432,8 @@ MasterMessage = (
     | CheckpointAborted
     | SplitsAssigned
     | EnumeratorEvent
+    | SampleStacks
+    | DumpThreads
+    | SetLogLevels
     | Alive
 )

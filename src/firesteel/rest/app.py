@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_query
 from firesteel.rest.errors import RestError
 from firesteel.rest.guard import refusal
+from firesteel.rest.log_texts import LogText
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
@@ -97,15 +98,25 @@ class _TooLarge(RestError):
 
 
 def _response(answer: Any, status: int) -> Response:
-    if isinstance(answer, Path):
-        return StreamingResponse(_content_now(answer), media_type="text/plain", headers=_HEADERS)
+    if isinstance(answer, LogText):
+        return _log_response(answer)
     return JSONResponse(answer, status, headers=_HEADERS)
 
 
-def _content_now(path: Path) -> Iterator[bytes]:
+def _log_response(log: LogText) -> Response:
+    if log.path is None:
+        content = log.text.encode("utf-8", "replace")
+        begin = 0 if log.tail is None else max(0, len(content) - max(0, log.tail))
+        return Response(content[begin:], media_type="text/plain", headers=_HEADERS)
+    return StreamingResponse(_content_now(log.path, log.tail), media_type="text/plain", headers=_HEADERS)
+
+
+def _content_now(path: Path, tail: int | None = None) -> Iterator[bytes]:
     """What is in a file now: one that is written to all the while would have no end."""
     with path.open("rb") as file:
-        left = os.fstat(file.fileno()).st_size
+        size = os.fstat(file.fileno()).st_size
+        left = size if tail is None else min(size, max(0, tail))
+        file.seek(size - left)
         while left > 0 and (part := file.read(min(left, _CHUNK))):
             left -= len(part)
             yield part

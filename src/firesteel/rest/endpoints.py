@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from firesteel.rest.errors import Malformed
+from firesteel.rest.flame_graphs import FlameGraphs
 from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory
@@ -23,6 +23,7 @@ class Context:
 
     jobs: JobDirectory
     operations: Operations = field(default_factory=Operations)
+    flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ PATH_PARAMETERS = {
         Parameter("checkpointid", WHOLE, "The number of a checkpoint."),
         Parameter("subtaskindex", WHOLE, "Which subtask, counted from 0."),
         Parameter("attempt", WHOLE, "Which attempt, counted from 0."),
-        Parameter("taskmanagerid", TEXT, "The name of a host that tasks run on."),
+        Parameter("taskmanagerid", TEXT, "The name of an executor that tasks run in."),
         Parameter("logname", TEXT, "The name of a log file."),
         Parameter("jarid", TEXT, "An artifact."),
         Parameter("datasetid", TEXT, "A data set."),
@@ -124,10 +125,6 @@ class Endpoint:
     def read_path(self, given: Mapping[str, str]) -> dict[str, Any]:
         """The values in the path."""
         return {each.name: each.read(given[each.name]) for each in self.parameters}
-
-
-#: An answer that is a file.
-FileAnswer = Path
 
 
 def read_query(endpoint: Endpoint, given: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firesteel.logs.levels import LEVELS
+
 __all__ = ["COMPONENTS", "Schema", "array", "reference"]
 
 Schema = dict[str, Any]
@@ -202,7 +204,16 @@ _GENERAL: dict[str, Schema] = {
         record({"id": TEXT}, dict.fromkeys(("min", "max", "avg", "sum", "skew"), NUMBER))
     ),
     "Distribution": counted(["min", "max", "avg", "sum", "median", "p25", "p75", "p95"]),
-    "TaskManagers": record({"taskmanagers": array(record(_HOST))}),
+    "TaskManagers": record(
+        {
+            "taskmanagers": array(record(_HOST)),
+            "lost": array(record({"id": TEXT, "host": TEXT, "since": WHOLE, "lost": WHOLE, "reason": TEXT})),
+        }
+    ),
+    "LogLevels": record({"loggers": array(record({"logger": TEXT, "level": TEXT}))}),
+    "LogLevelChange": record({"logger": TEXT}, {"level": nullable(choice(*LEVELS))}),
+    "FlameGraphNode": record({"name": TEXT, "value": WHOLE, "children": array(reference("FlameGraphNode"))}),
+    "FlameGraph": record({"endTimestamp": WHOLE}, {"data": reference("FlameGraphNode")}),
     "TaskManager": record(
         {
             **_HOST,

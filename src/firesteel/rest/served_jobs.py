@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
+from firesteel.jobmaster.attempt import TaskPlace
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.plan.executor import EngineExecutor, VisibleExecutors
+from firesteel.plan.messages import (
+    DumpThreads,
+    SampleStacks,
+    SetLogLevels,
+    StacksSampled,
+    TaskId,
+    ThreadsDumped,
+)
 from firesteel.rest.metric_source import KeptMetrics, MetricSource
 from firesteel.rest.outline import JobOutline, outline_of
 
-__all__ = ["EndedJob", "JobControl", "JobDirectory", "LiveJob", "ServedJob", "ServedJobs"]
+__all__ = [
+    "EndedJob",
+    "JobControl",
+    "JobDirectory",
+    "JobInspector",
+    "LiveJob",
+    "Sampling",
+    "ServedJob",
+    "ServedJobs",
+]
+
+#: How long tasks may take to say what they do.
+_ANSWER_SECONDS = 5.0
 
 #: How many jobs that are over are kept. They are small: without user code, and without state.
 KEPT_JOBS = 100
@@ -40,6 +63,48 @@ class JobControl(Protocol):
         ...
 
 
+class JobInspector(Protocol):
+    """What can be asked of the processes of a job, and of its engine's. All of it asks them, and may take a while."""
+
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        """The processes of the engine, and those that were lost; none where it does not tell of them."""
+        ...
+
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        """Name and stack of the threads of a process of the engine."""
+        ...
+
+    def places(self) -> list[TaskPlace]:
+        """Where tasks are, and when each was last heard."""
+        ...
+
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        """What the threads of tasks do now; those that do not answer are missing."""
+        ...
+
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        """Samples of what tasks do, which takes as long as they are told to look."""
+        ...
+
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        """Have tasks log at these levels."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tasks are looked at: how often, how many seconds apart, how deep."""
+
+    samples: int
+    delay: float
+    depth: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return self.samples * self.delay
+
+
 class ServedJob(Protocol):
     """A job that runs or has ended, in this process or elsewhere."""
 
@@ -51,6 +116,11 @@ class ServedJob(Protocol):
     @property
     def control(self) -> JobControl | None:
         """How to change it; None when it has ended."""
+        ...
+
+    @property
+    def inspector(self) -> JobInspector | None:
+        """How to look into its processes; None when it has ended, and nothing is left of its engine."""
         ...
 
     def snapshot(self) -> JobSnapshot:
@@ -106,6 +176,67 @@ class _ClientControl(JobControl):
         return self.client.trigger_checkpoint(full)
 
 
+class _EngineInspector(JobInspector):
+    """Of a job that has ended: its engine may still be there, for the next one."""
+
+    def __init__(self, engine: VisibleExecutors | None) -> None:
+        self._engine = engine
+
+    @override
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        return () if self._engine is None else self._engine.executors()
+
+    @override
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        return [] if self._engine is None else self._engine.executor_threads(executor_id)
+
+    @override
+    def places(self) -> list[TaskPlace]:
+        return []
+
+    @override
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        return {}
+
+    @override
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        return {}
+
+    @override
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        """Nobody is left to log."""
+
+
+class _MasterInspector(_EngineInspector):
+    """Through the master of a job in this process."""
+
+    def __init__(self, master: JobMaster) -> None:
+        super().__init__(master.engine)
+        self.master = master
+
+    @override
+    def places(self) -> list[TaskPlace]:
+        return self.master.task_places()
+
+    @override
+    def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
+        answers = self.master.inquire(tasks, DumpThreads, _ANSWER_SECONDS)
+        return {task: answer for task, answer in answers.items() if isinstance(answer, ThreadsDumped)}
+
+    @override
+    def sample(self, tasks: Sequence[TaskId], sampling: Sampling) -> Mapping[TaskId, StacksSampled]:
+        def ask(question: int) -> SampleStacks:
+            return SampleStacks(question, sampling.samples, sampling.delay, sampling.depth)
+
+        # A busy task is looked at less often than it should be: its interpreter has to be waited for.
+        answers = self.master.inquire(tasks, ask, 3 * sampling.seconds + _ANSWER_SECONDS)
+        return {task: answer for task, answer in answers.items() if isinstance(answer, StacksSampled)}
+
+    @override
+    def set_log_levels(self, levels: Mapping[str, int]) -> None:
+        self.master.tell_tasks(SetLogLevels(dict(levels)))
+
+
 class LiveJob(ServedJob):
     """A job of this process that has not ended."""
 
@@ -122,6 +253,16 @@ class LiveJob(ServedJob):
     @override
     def control(self) -> JobControl:
         return _ClientControl(self._client)
+
+    @property
+    def engine(self) -> VisibleExecutors | None:
+        """Who tells of the engine's processes."""
+        return self._client.master.engine
+
+    @property
+    @override
+    def inspector(self) -> JobInspector:
+        return _MasterInspector(self._client.master)
 
     @override
     def snapshot(self) -> JobSnapshot:
@@ -149,11 +290,17 @@ class EndedJob:
     results: Mapping[str, Any]
     kept: MetricSource
     reason: BaseException | None = None
+    engine: VisibleExecutors | None = None
 
     @property
     def control(self) -> None:
         """There is nothing to change any more."""
         return None
+
+    @property
+    def inspector(self) -> JobInspector | None:
+        """Its own processes are gone; those of the engine may be there."""
+        return None if self.engine is None else _EngineInspector(self.engine)
 
     def snapshot(self) -> JobSnapshot:
         """The last one."""
@@ -211,7 +358,7 @@ class ServedJobs(JobDirectory):
         except Exception:  # noqa: BLE001 - merging runs user code; what it raises is the error of the job already
             results = {}
         kept = KeptMetrics(job.outline, job.metrics())
-        ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error())
+        ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error(), job.engine)
         with self._lock:
             if self._jobs.get(job_id) is not job:
                 return

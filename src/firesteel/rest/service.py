@@ -20,6 +20,7 @@ from firesteel.common.job_status import JobStatus
 from firesteel.common.options import REST_BIND_PORT
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.terminal.progress import ObservedJob
+from firesteel.logs.log_book import LOGS
 from firesteel.rest.listener import Listener
 from firesteel.rest.operations import Operations
 from firesteel.rest.served_jobs import ServedJobs
@@ -50,6 +51,7 @@ class RestService:
         self._wake, self._wakes = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="firesteel-rest", daemon=True)
         self._thread.start()
+        LOGS.keep_recent()
         _LOG.info("the REST interface is at %s", self.url)
 
     @property

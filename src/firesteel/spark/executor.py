@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
 from firesteel.common.options import METRICS_INTERVAL, PYTHON_EXECUTABLE, SPARK_MASTER
-from firesteel.plan.executor import ControlEndpoint, Deployment, EngineStart, Master
+from firesteel.logs.levels import levels
+from firesteel.plan.executor import ControlEndpoint, Deployment, EngineExecutor, EngineStart, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import TaskRestore
-from firesteel.spark import engine_process
+from firesteel.spark import engine_process, executor_list
 from firesteel.spark import session as sessions
 from firesteel.spark.dependencies import bring
 from firesteel.spark.endpoint_secret import TaskEndpoint, endpoint_in_file, warn_if_open
@@ -78,6 +79,14 @@ class SparkExecutor:
             raise
         attempt.start()
         return attempt
+
+    def executors(self) -> tuple[EngineExecutor, ...]:
+        """The processes of Spark in which tasks may run."""
+        return executor_list.executors(sessions.current)
+
+    def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
+        """What the threads of a JVM do."""
+        return executor_list.threads(sessions.current, executor_id)
 
     def kill_by_force(self) -> None:
         """End Spark's driver process if it does not answer."""
@@ -219,7 +228,7 @@ class SparkAttempt:
             stage,
             _without_secrets(self._deployment.plan.for_stage(stage)),
             endpoint,
-            logging.getLogger().getEffectiveLevel(),
+            levels(),
             self._report_seconds,
             self._files,
             self._deployment.checkpointing,

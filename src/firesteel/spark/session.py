@@ -101,6 +101,11 @@ def for_program(configuration: Configuration, needed: int = 1, is_simulated: boo
         return session
 
 
+def current() -> SparkSession | None:
+    """The session that is there now, if it answers; none is started."""
+    return _usable_active_session()
+
+
 def slots_of(session: SparkSession) -> int:
     """How many tasks the session runs at once."""
     return _available(session)

@@ -9,9 +9,11 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from firesteel.common._override import override
+from firesteel.logs.levels import levels, set_levels
+from firesteel.logs.origin import LogOrigin
 from firesteel.plan.messages import LogOutput, TaskMessage, TextOutput
 from firesteel.spark.no_terminal import without_terminal
 
@@ -79,13 +81,13 @@ class TaskOutput:
             self._send(LogOutput(dict(record.__dict__)))
 
     @contextlib.contextmanager
-    def redirected(self, log_level: int) -> Iterator[None]:
+    def redirected(self, log_levels: Mapping[str, int], origin: LogOrigin) -> Iterator[None]:
         """While this is open, print, sys.stderr and logging of this process go to the driver."""
         root = logging.getLogger()
-        handler = _Handler(self)
-        level, handlers = root.level, root.handlers[:]
+        handler = _Handler(self, origin)
+        levels_before, handlers = levels(), root.handlers[:]
         root.handlers = [handler]
-        root.setLevel(log_level)
+        set_levels(log_levels)
         out, err = self._streams = (
             _LineStream(self, to_stderr=False, lock=self._lock, now=self._now),
             _LineStream(self, to_stderr=True, lock=self._lock, now=self._now),
@@ -100,16 +102,18 @@ class TaskOutput:
             self.finish()
             self._streams = ()
             root.handlers = handlers
-            root.setLevel(level)
+            set_levels(levels_before)
 
 
 class _Handler(logging.Handler):
-    def __init__(self, output: TaskOutput) -> None:
+    def __init__(self, output: TaskOutput, origin: LogOrigin) -> None:
         super().__init__()
         self._output = output
+        self._origin = origin
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
+        self._origin.mark(record)
         self._output.log(record)
 
 

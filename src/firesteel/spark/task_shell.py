@@ -13,9 +13,10 @@ import math
 import os
 import pickle
 import random
+import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -33,6 +34,7 @@ from firesteel.common.errors import DataLossError, JobExecutionError
 from firesteel.common.options import TASK_MEMORY_LIMIT
 from firesteel.control.collect_protocol import Collector, open_collector
 from firesteel.control.protocol import CollectHello, TaskHello, connect
+from firesteel.logs.origin import LogOrigin
 from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
@@ -40,9 +42,11 @@ from firesteel.plan.messages import (
     CheckpointAborted,
     CheckpointCompleted,
     MasterMessage,
+    SetLogLevels,
     TaskCancelled,
     TaskFinished,
     TaskId,
+    TaskInquiry,
     TaskStarted,
 )
 from firesteel.plan.state_handles import TaskRestore
@@ -54,8 +58,10 @@ from firesteel.runtime.pace import SLICE_SECONDS, Pace, WatchedPace
 from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.stage_task import StageTask
 from firesteel.runtime.task_clock import TaskClock
+from firesteel.runtime.task_inquiries import TaskInquiries
 from firesteel.runtime.vertex import in_megabytes
 from firesteel.spark.endpoint_secret import TaskEndpoint, resolved
+from firesteel.spark.executor_id import executor_id
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
 from firesteel.spark.process_statistics import ProcessMeter
@@ -91,7 +97,7 @@ class TaskSetup:
     stage: int
     plan: JobPlan
     endpoint: TaskEndpoint
-    log_level: int
+    log_levels: Mapping[str, int]
     report_seconds: float
     files: TaskFiles
     checkpointing: bool = False
@@ -139,7 +145,9 @@ class TaskShell:
         self.pace: Pace = WatchedPace(min(SLICE_SECONDS, max(_SHORTEST_SLICE_SECONDS, timeout / 10)))
         self._send_seconds = min(_SEND_SECONDS, timeout / 5)
         self._sent_at = 0.0
-        hello = TaskHello(setup.job_id, setup.attempt, task)
+        self._log_levels = dict(setup.log_levels)
+        self._inquiries = TaskInquiries(lambda answer: self._master.send(answer), threading.get_ident())
+        hello = TaskHello(setup.job_id, setup.attempt, task, executor=executor_id())
         self._master = connect(self._endpoint, hello, self._on_message, self._on_master_lost, setup.heartbeat)
         self._trust = self._master.trust
         self._output = TaskOutput(self._master.send)
@@ -188,7 +196,12 @@ class TaskShell:
     # Control ------------------------------------------------------------------------------------------
 
     def _on_message(self, message: MasterMessage) -> None:
-        self._mailbox.put_control(message)
+        if isinstance(message, SetLogLevels):
+            self._log_levels.update(message.levels)  # for a task that has not begun to log
+        if isinstance(message, TaskInquiry):
+            self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
+        else:
+            self._mailbox.put_control(message)
 
     def _on_master_lost(self) -> None:
         # The driver is gone: nobody wants this task's work, and nobody would ever end it.
@@ -200,7 +213,7 @@ class TaskShell:
         """The life of the task."""
         task: StageTask | None = None
         try:
-            with self._output.redirected(self._setup.log_level):
+            with self._output.redirected(self._log_levels, self._origin()):
                 task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
                 self._open(task)
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
@@ -230,6 +243,12 @@ class TaskShell:
             self._close(task)
             self._fail(error)
             yield from self._await_kill()
+
+    def _origin(self) -> LogOrigin:
+        """Who logs, for every line of this process."""
+        plan = self._setup.plan
+        names = plan.subtask_names(self._id.stage, self._id.index)
+        return LogOrigin(self.job_id, plan.name, ", ".join(names), self.attempt)
 
     def _open(self, task: StageTask) -> None:
         if self._setup.checkpointing:

@@ -33,9 +33,11 @@ from firesteel.plan.messages import (
     MasterMessage,
     TaskCancelled,
     TaskId,
+    TaskInquiry,
 )
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.task_failure import to_message
+from firesteel.runtime.task_inquiries import TaskInquiries
 from firesteel.testing._simulated_channel import SimulatedChannel
 from firesteel.testing._simulated_task import SimulatedServices, SimulatedTask, TaskState
 from firesteel.testing.manual_clock import ManualClock
@@ -135,6 +137,7 @@ class SimulatedAttempt:
         self._rng = random.Random(seed)
         self._temper = _Temper.drawn(self._rng, self._plan)
         self._mails: deque[tuple[SimulatedTask, MasterMessage]] = deque()
+        self._thread = 0  # in which all tasks work
         self._signal = threading.Event()
         self._over = threading.Event()
         self._killed = False
@@ -162,6 +165,9 @@ class SimulatedAttempt:
         self._signal.set()
 
     def _post(self, task: SimulatedTask, message: MasterMessage) -> None:
+        if isinstance(message, TaskInquiry):
+            TaskInquiries(partial(self._master.deliver, task.id), self._thread).answer(message)
+            return
         self._mails.append((task, message))
         self._signal.set()
 
@@ -169,6 +175,7 @@ class SimulatedAttempt:
 
     def run(self) -> None:
         """Run the job to its end, in the calling thread."""
+        self._thread = threading.get_ident()
         try:
             self.connect()
             while not self.is_over:

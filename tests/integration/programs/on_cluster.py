@@ -3,11 +3,13 @@
 usage: on_cluster.py MASTER DIRECTORY; what was seen goes to DIRECTORY/seen.pickle
 """
 
+import json
 import logging
 import os
 import pickle
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -70,18 +72,29 @@ def main():
         seen["slots"] = f"{type(error).__name__}: {error}"
     pickle.dump(seen, (directory / "seen.pickle").open("wb"))
 
-    env = environment(6)
+    env = environment(6, **{"rest.port": "0"})
     numbers = env.from_data_gen(lambda n: n, None, RateLimiterStrategy.per_second(1000))
     numbers.key_by(lambda n: n % 100).map(lambda n: n).name("keyed").add_sink(DiscardingSink())
     client = env.execute_async("endless")
     while client.statistics()["keyed"].records_in == 0:
         time.sleep(0.05)
+    print(f"rest: {client.rest_url}")
     print("running", flush=True)
     began = time.monotonic()
     try:
         client.wait()
     except JobExecutionError as error:
         print(f"over after {time.monotonic() - began:.1f} s: {type(error).__name__}: {error}", flush=True)
+    # Spark hears of an executor's end a moment after the job master does.
+    deadline = time.monotonic() + 60
+    while not (lost := executors(client.rest_url)["lost"]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    print(f"lost: {[each['id'] for each in lost]}", flush=True)
+
+
+def executors(url):
+    with urllib.request.urlopen(f"{url}/taskmanagers") as answer:
+        return json.load(answer)
 
 
 main()

@@ -4,7 +4,7 @@ const { beginning, ticks, timeTicks, range, pathOf } = await import("./js/parts/
 const { skewOf } = await import("./js/parts/skew.js");
 const { groups } = await import("./js/parts/traceback.js");
 const { chainOf, fit } = await import("./js/parts/text.js");
-const { boxes, follow } = await import("./js/parts/flame.js");
+const { boxes, follow, matching, shortName } = await import("./js/parts/flame.js");
 const { History } = await import("./js/parts/history.js");
 const { words } = await import("./js/pages/submit.js");
 const { leveled } = await import("./js/pages/logs.js");
@@ -32,6 +32,8 @@ equal("a chain by its description", chainOf("", "Source: A<br/>+- Map<br/>   :- 
 equal("text that fits", [fit("ab", 1000, "13px sans-serif"), fit("a".repeat(300), 60, "13px sans-serif").endsWith("…")], ["ab", true]);
 const tree = { name: "all", value: 10, children: [{ name: "a", value: 6, children: [] }, { name: "b", value: 4, children: [] }] };
 equal("frames stand side by side", boxes(tree).map(({ start, share }) => [start, share]), [[0, 1], [0, 0.6], [0.6, 0.4]]);
+equal("a sample counts once for who searches", [matching(tree, "a"), matching(tree, "b"), matching(tree, "c")], [10, 4, 0]);
+equal("short names", ["root", "job.Check.map:5", "job.main.<locals>.<lambda>:7"].map(shortName), ["root", "Check.map:5", "main.<lambda>:7"]);
 equal("a frame is found again", [follow(tree, [1]).name, follow(tree, [7]).name], ["b", "all"]);
 const history = new History(1000);
 [0, 500, 1600].forEach((at) => history.add(at, new Map([["m", at]])));

@@ -296,6 +296,29 @@ def test_logs_of_detached_programs_go_where_the_options_say(program: Programs, t
     assert log.read_text() == "nothing to do\n"
 
 
+def test_with_a_directory_for_logs_messages_are_in_its_files_and_warnings_in_both(
+    program: Programs, tmp_path: Path
+) -> None:
+    log, logs = tmp_path / "out.log", tmp_path / "logs"
+    text = """
+        import engine, logging
+        engine.execute('hello')
+        logging.getLogger('mine').warning('look')
+        """
+    directory = f"env.log.dir={logs}"
+    command = [*COMMAND, "-p", "1", "-D", directory, "--log-file", str(log), program(text)]
+    subprocess.run(command, timeout=600, check=True)
+    printed, warned = log.read_text().splitlines()
+    assert printed == "hello"
+    assert warned.endswith(" WARNING mine: look")
+    (driver,) = logs.glob("firesteel-*-driver.log")
+    lines = driver.read_text().splitlines()
+    assert any("INFO firesteel.run: job" in line and "switched to FINISHED" in line for line in lines)
+    assert lines[-1].endswith(" WARNING mine: look")
+    (out,) = logs.glob("firesteel-*-executor-*.out")
+    assert out.read_text() == "hello\n"
+
+
 def test_detached_job_that_fails_shows_why(program: Programs) -> None:
     result = run("-d", "-p", "1", program("import engine; engine.execute('broken' + 1)"))
     assert result.exit_code == 1

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from firesteel.common.errors import UnsupportedOperationError
+from firesteel.logs.origin import LogOrigin
 from firesteel.spark.task_output import TaskOutput
 
+ORIGIN = LogOrigin("ab" * 16, "a job", "Map (1/1)", 1)
 SIMULATOR = r"cannot work in a task on Spark: .*firesteel run --simulate.*simulated_environment\(\)"
 
 
@@ -49,7 +51,7 @@ def test_who_asks_for_a_terminal_in_a_task_is_told_of_the_simulator(
     stdin, hook = sys.stdin, sys.breakpointhook
     with (
         pytest.raises(UnsupportedOperationError, match=SIMULATOR),
-        TaskOutput(messages.append).redirected(30),
+        TaskOutput(messages.append).redirected({"": 30}, ORIGIN),
     ):
         call()
     assert (sys.stdin, sys.breakpointhook) == (stdin, hook)
@@ -58,7 +60,7 @@ def test_who_asks_for_a_terminal_in_a_task_is_told_of_the_simulator(
 def test_breakpoint_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONBREAKPOINT", raising=False)
     named = pytest.raises(UnsupportedOperationError, match=r"^breakpoint\(\) cannot")
-    with named, TaskOutput([].append).redirected(30):
+    with named, TaskOutput([].append).redirected({"": 30}, ORIGIN):
         stops()
 
 
@@ -67,7 +69,7 @@ def test_debugger_that_the_user_has_chosen_is_called(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PYTHONBREAKPOINT", "builtins.print")
     monkeypatch.setattr(sys, "breakpointhook", sys.__breakpointhook__)
     monkeypatch.setattr("builtins.print", lambda *_: called.append("here"))
-    with TaskOutput([].append).redirected(30):
+    with TaskOutput([].append).redirected({"": 30}, ORIGIN):
         stops()
     assert called == ["here"]
 

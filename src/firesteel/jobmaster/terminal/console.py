@@ -59,12 +59,13 @@ class Console:
         """Write complete lines to a stream that is, or stands for, standard error."""
         self._writers["stderr"].write(lambda told: self._write_pieces(target, text, told), len(text))
 
-    def log(self, attributes: Mapping[str, Any]) -> None:
-        """Let this process's logging handle a record that was made in a task."""
+    def log(self, attributes: Mapping[str, Any]) -> logging.LogRecord:
+        """Let this process's logging handle a record that was made in a task; returns it."""
         record = logging.makeLogRecord(dict(attributes))
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):
             self._writers["stderr"].write(lambda told: self._handle(logger, record), len(record.getMessage()))
+        return record
 
     def _write(self, text: str, stream: str, origin: Hashable, told: Callable[[], None]) -> None:
         target = sys.stderr if stream == "stderr" else sys.stdout

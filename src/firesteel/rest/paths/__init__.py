@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firesteel.rest.endpoints import Endpoint
-from firesteel.rest.paths import checkpoints, driver, jobs, missing, vertices
+from firesteel.rest.paths import checkpoints, driver, jobs, log_levels, missing, task_managers, vertices
 
 __all__ = ["ENDPOINTS"]
 
@@ -12,6 +12,8 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(
     sorted(
         (
             *driver.ENDPOINTS,
+            *log_levels.ENDPOINTS,
+            *task_managers.ENDPOINTS,
             *jobs.ENDPOINTS,
             *vertices.ENDPOINTS,
             *checkpoints.ENDPOINTS,

@@ -1,19 +1,25 @@
-"""Paths about the driver and the hosts that its tasks run on."""
+"""Paths about the driver."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, Parameter
+from firesteel.common._thread_stacks import dump_threads
+from firesteel.logs.log_book import LOGS
+from firesteel.rest.endpoints import GET_METRICS, Call, Endpoint
 from firesteel.rest.errors import NotFound
-from firesteel.rest.paths.found import all_jobs
-from firesteel.rest.schemas import TEXT, array, reference
+from firesteel.rest.log_texts import LogText
+from firesteel.rest.paths.found import TAIL, all_jobs, named_log
+from firesteel.rest.paths.task_managers import managers
+from firesteel.rest.schemas import array, reference
 from firesteel.rest.views import driver as views
-from firesteel.rest.views.metrics import aggregated_metrics, metrics
+from firesteel.rest.views.metrics import metrics
 
 __all__ = ["ENDPOINTS"]
 
+#: Spark's name for its driver among its processes.
+_SPARK_DRIVER = "driver"
 _NO_FILE = (
     "this driver writes to no file that it knows of; 'firesteel run --log-file' names one, and what a driver prints is where it "
     "was started"
@@ -25,7 +31,7 @@ def _config(call: Call) -> Any:
 
 
 def _overview(call: Call) -> Any:
-    return views.cluster_overview(all_jobs(call))
+    return views.cluster_overview(all_jobs(call), managers(call))
 
 
 def _options(call: Call) -> Any:
@@ -38,79 +44,44 @@ def _environment(call: Call) -> Any:
 
 
 def _thread_dump(call: Call) -> Any:
-    return views.thread_dump()
+    """The threads of this process, and those of Spark's driver."""
+    found = dump_threads()
+    inspectors = [job.inspector for job in call.context.jobs.all() if job.inspector is not None]
+    if inspectors:
+        found += [(f"JVM: {name}", text) for name, text in inspectors[-1].executor_threads(_SPARK_DRIVER)]
+    return views.thread_dump(found)
 
 
 def _metrics(call: Call) -> Any:
     jobs = call.context.jobs.all()
-    known = views.driver_metrics(all_jobs(call))
+    known = views.driver_metrics(all_jobs(call), managers(call))
     for job in jobs:
         known |= job.metrics().job_manager()
     return metrics(known, call.query.get("get"))
 
 
+def _files() -> list[Path]:
+    return list(dict.fromkeys((*LOGS.driver_files(), *views.log_files())))
+
+
 def _logs(call: Call) -> Any:
-    return views.log_list(views.log_files())
+    return views.log_list(_files())
 
 
-def _log(call: Call) -> Path:
-    files = views.log_files()
-    if not files:
-        raise NotFound(_NO_FILE)
-    return files[0]
+def _log(call: Call) -> LogText:
+    files, tail = _files(), call.query.get("tail")
+    return LogText(files[0], tail=tail) if files else LogText(None, LOGS.driver_text(), tail)
 
 
-def _named_log(call: Call) -> Path:
-    # Only a name of the list: never a path that a client makes up.
-    found = [file for file in views.log_files() if file.name == call.path["logname"]]
-    if not found:
-        raise NotFound(
-            f"there is no log file {call.path['logname'][:100]!r}; GET /jobmanager/logs lists them"
-        )
-    return found[0]
+def _named_log(call: Call) -> LogText:
+    return LogText(named_log(call, _files(), "/jobmanager/logs"), tail=call.query.get("tail"))
 
 
-def _stdout(call: Call) -> Path:
+def _stdout(call: Call) -> LogText:
     file = views.standard_output(1)
     if file is None:
         raise NotFound(_NO_FILE)
-    return file
-
-
-def _task_managers(call: Call) -> Any:
-    return views.task_managers(snapshot for _, snapshot in all_jobs(call))
-
-
-def _host(call: Call) -> list[Any]:
-    name = call.path["taskmanagerid"]
-    tasks = views.hosts(snapshot for _, snapshot in all_jobs(call)).get(name)
-    if tasks is None:
-        raise NotFound(f"no task runs on a host {name[:100]!r} now; GET /taskmanagers lists the hosts")
-    return tasks
-
-
-def _task_manager(call: Call) -> Any:
-    return views.task_manager(call.path["taskmanagerid"], _host(call))
-
-
-def _task_manager_metrics(call: Call) -> Any:
-    return metrics(_of_host(_host(call)), call.query.get("get"))
-
-
-def _all_task_manager_metrics(call: Call) -> Any:
-    found = views.hosts(snapshot for _, snapshot in all_jobs(call))
-    wanted = call.query.get("taskmanagers") or list(found)
-    sources = [_of_host(tasks) for name, tasks in found.items() if name in wanted]
-    return aggregated_metrics(sources, call.query.get("get"), call.query.get("agg", ()))
-
-
-def _of_host(tasks: list[Any]) -> dict[str, Any]:
-    return {"Status.Flink.Tasks": len(tasks), "Status.Flink.Jobs": len({job_id for job_id, _ in tasks})}
-
-
-def _task_manager_logs(call: Call) -> Any:
-    _host(call)
-    return {"logs": []}
+    return LogText(file, tail=call.query.get("tail"))
 
 
 _OPTIONS = array(reference("ConfigurationEntry"))
@@ -125,32 +96,7 @@ ENDPOINTS = (
         "GET", "/jobmanager/metrics", _metrics, "Metrics", "Metrics of the driver.", query=(GET_METRICS,)
     ),
     Endpoint("GET", "/jobmanager/logs", _logs, "LogList", "Log files of the driver.", errors=()),
-    Endpoint("GET", "/jobmanager/logs/{logname}", _named_log, None, "A log file."),
-    Endpoint("GET", "/jobmanager/log", _log, None, "The log of the driver.", errors=(404,)),
-    Endpoint("GET", "/jobmanager/stdout", _stdout, None, "What the driver has printed.", errors=(404,)),
-    Endpoint("GET", "/taskmanagers", _task_managers, "TaskManagers", "Hosts with tasks.", errors=()),
-    Endpoint(
-        "GET",
-        "/taskmanagers/metrics",
-        _all_task_manager_metrics,
-        "AggregatedMetrics",
-        "Figures over the metrics of hosts.",
-        query=(GET_METRICS, AGGREGATION, Parameter("taskmanagers", TEXT, "Which hosts.", True)),
-    ),
-    Endpoint("GET", "/taskmanagers/{taskmanagerid}", _task_manager, "TaskManager", "One host."),
-    Endpoint(
-        "GET",
-        "/taskmanagers/{taskmanagerid}/metrics",
-        _task_manager_metrics,
-        "Metrics",
-        "Metrics of a host.",
-        query=(GET_METRICS,),
-    ),
-    Endpoint(
-        "GET",
-        "/taskmanagers/{taskmanagerid}/logs",
-        _task_manager_logs,
-        "LogList",
-        "Log files of tasks: none, for what tasks log comes out of the driver.",
-    ),
+    Endpoint("GET", "/jobmanager/logs/{logname}", _named_log, None, "A log file.", query=(TAIL,)),
+    Endpoint("GET", "/jobmanager/log", _log, None, "The log of the driver.", query=(TAIL,), errors=(400,)),
+    Endpoint("GET", "/jobmanager/stdout", _stdout, None, "What the driver has printed.", query=(TAIL,)),
 )

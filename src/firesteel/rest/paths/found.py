@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from firesteel.jobmaster.checkpoints.statistics import CheckpointSummary
 from firesteel.jobmaster.job_snapshot import JobSnapshot
-from firesteel.rest.endpoints import Call
+from firesteel.rest.endpoints import Call, Parameter
 from firesteel.rest.errors import NotFound
 from firesteel.rest.outline import JobOutline, VertexOutline
+from firesteel.rest.schemas import WHOLE
 from firesteel.rest.served_jobs import ServedJob
 from firesteel.rest.views.checkpoints import find_checkpoint
 from firesteel.rest.views.subtasks import Subtask, attempts_of
 
-__all__ = ["all_jobs", "attempt_in", "checkpoint_in", "job_in", "subtask_index", "vertex_in"]
+__all__ = [
+    "TAIL",
+    "all_jobs",
+    "attempt_in",
+    "checkpoint_in",
+    "job_in",
+    "named_log",
+    "subtask_in",
+    "subtask_index",
+    "vertex_in",
+]
+
+#: Of paths that answer a log.
+TAIL = Parameter("tail", WHOLE, "How many bytes of its end are wanted; without it all.")
 
 
 def all_jobs(call: Call) -> list[tuple[JobOutline, JobSnapshot]]:
@@ -40,7 +57,11 @@ def vertex_in(call: Call, job: ServedJob) -> VertexOutline:
 
 def subtask_index(call: Call, vertex: VertexOutline) -> int:
     """The subtask that the path names."""
-    index: int = call.path["subtaskindex"]
+    return subtask_in(call.path["subtaskindex"], vertex)
+
+
+def subtask_in(index: int, vertex: VertexOutline) -> int:
+    """The subtask with this number, if there is one."""
     if not 0 <= index < vertex.parallelism:
         raise NotFound(
             f"vertex {vertex.id} has subtasks 0 to {vertex.parallelism - 1}, and no subtask {index}"
@@ -56,6 +77,15 @@ def attempt_in(call: Call, vertex: VertexOutline, snapshot: JobSnapshot) -> Subt
         known = ", ".join(str(each.attempt) for each in attempts)
         raise NotFound(f"attempt {call.path['attempt']} of the subtask is not known; these are: {known}")
     return found[-1]
+
+
+def named_log(call: Call, files: Iterable[Path], where: str) -> Path:
+    """The file that the path names: one of the list, never a path that a client makes up."""
+    name = call.path["logname"]
+    found = next((file for file in files if file.name == name), None)
+    if found is None:
+        raise NotFound(f"there is no log file {name[:100]!r}; GET {where} lists them")
+    return found
 
 
 def checkpoint_in(call: Call, snapshot: JobSnapshot) -> CheckpointSummary:

@@ -14,10 +14,8 @@ _ARTIFACTS = "a driver runs one program and takes no others; start it with 'fire
 _RESCALING = "a job keeps its parallelism while it runs; stop it with a savepoint and start it again with 'firesteel run -s PATH -p N'"
 _DATASETS = "there are no cached data sets: results of one job that another reads are written by a sink"
 _APPLICATIONS = "a driver runs one program, whose jobs GET /jobs lists"
-_LOG_URL = "what tasks and driver log is in the log of the driver: GET /jobmanager/logs"
+_LOG_URL = "logs are here, and nowhere else: GET /jobmanager/logs and GET /taskmanagers/:taskmanagerid/logs"
 _CLUSTER = "a driver ends when its program does; PATCH /jobs/:jobid cancels a job"
-_FLAME_GRAPH = "tasks are not sampled yet; 'py-spy top --pid' shows what the process of a task does"
-_THREADS = "threads of tasks are not shown yet; 'py-spy dump --pid' shows those of a process, whose id is in the endpoint"
 _HEARTBEAT = "a job does not depend on signs of life of the client that has submitted it"
 
 #: Method, path, status code and reason.
@@ -37,8 +35,6 @@ MISSING: tuple[tuple[str, str, int, str], ...] = (
     ("GET", "/jobs/{jobid}/rescales/overview", 501, _RESCALING),
     ("GET", "/jobs/{jobid}/rescales/summary", 501, _RESCALING),
     ("PATCH", "/jobs/{jobid}/clientHeartbeat", 501, _HEARTBEAT),
-    ("GET", "/jobs/{jobid}/vertices/{vertexid}/flamegraph", 501, _FLAME_GRAPH),
-    ("GET", "/taskmanagers/{taskmanagerid}/thread-dump", 501, _THREADS),
     ("DELETE", "/cluster", 501, _CLUSTER),
     ("GET", "/applications/overview", 501, _APPLICATIONS),
     ("GET", "/applications/{applicationid}", 501, _APPLICATIONS),

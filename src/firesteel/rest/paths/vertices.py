@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from firesteel.common.configuration import Configuration
 from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, Parameter
 from firesteel.rest.errors import Malformed
+from firesteel.rest.flame_graphs import read_flame_settings
 from firesteel.rest.outline import VertexOutline
-from firesteel.rest.paths.found import attempt_in, job_in, subtask_index, vertex_in
-from firesteel.rest.schemas import TEXT
+from firesteel.rest.paths.found import attempt_in, job_in, subtask_in, subtask_index, vertex_in
+from firesteel.rest.schemas import TEXT, WHOLE, choice
 from firesteel.rest.views import vertices as views
+from firesteel.rest.views.flame_graph import DISABLED, OVER, WAITING, flame_graph
 from firesteel.rest.views.metrics import aggregated_metrics, metrics
-from firesteel.rest.views.subtasks import attempts_of, subtasks_of
+from firesteel.rest.views.subtasks import attempts_of, subtasks_of, task_of
 
 __all__ = ["ENDPOINTS"]
 
@@ -41,6 +44,26 @@ def _watermarks(call: Call) -> Any:
 def _back_pressure(call: Call) -> Any:
     job = job_in(call)
     return views.back_pressure(vertex_in(call, job), job.snapshot(), job.metrics())
+
+
+def _flame_graph(call: Call) -> Any:
+    job = job_in(call)
+    vertex, inspector = vertex_in(call, job), job.inspector
+    index = call.query.get("subtaskindex")
+    subtasks = subtasks_of(vertex, job.snapshot())
+    if index is not None:
+        subtasks = [subtasks[subtask_in(index, vertex)]]
+    settings = read_flame_settings(Configuration.from_dict(dict(job.outline.options)))
+    if not settings.enabled:
+        return DISABLED
+    if inspector is None or job.control is None or all(each.state.is_terminal for each in subtasks):
+        return OVER
+    tasks = [task_of(vertex, each.index) for each in subtasks]
+    key = (call.path["jobid"], vertex.id, "" if index is None else str(index))
+    samples = call.context.flame_graphs.find(key, inspector, tasks, settings)
+    if samples is None:
+        return WAITING
+    return flame_graph(samples.stacks, call.query.get("type", "FULL"), samples.ended_ms)
 
 
 def _accumulators(call: Call) -> Any:
@@ -117,6 +140,21 @@ ENDPOINTS = (
     Endpoint("GET", f"{_ROOT}/taskmanagers", _task_managers, "VertexTaskManagers", "Subtasks by host."),
     Endpoint("GET", f"{_ROOT}/watermarks", _watermarks, "Metrics", "Watermarks of subtasks."),
     Endpoint("GET", f"{_ROOT}/backpressure", _back_pressure, "BackPressure", "Back pressure of subtasks."),
+    Endpoint(
+        "GET",
+        f"{_ROOT}/flamegraph",
+        _flame_graph,
+        "FlameGraph",
+        "Where the time of its tasks goes; ask again while the samples are taken.",
+        query=(
+            Parameter(
+                "type",
+                choice("FULL", "ON_CPU", "OFF_CPU"),
+                "All samples, or those of threads that ran, or waited.",
+            ),
+            Parameter("subtaskindex", WHOLE, "Of one subtask only."),
+        ),
+    ),
     Endpoint(
         "GET", f"{_ROOT}/accumulators", _accumulators, "VertexAccumulators", "Accumulators of a vertex."
     ),

@@ -1,4 +1,4 @@
-"""The driver itself - Flink's job manager - and the hosts that tasks run on, its task managers."""
+"""The driver itself: Flink's job manager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import stat
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from firesteel import __version__
 from firesteel.common._redaction import redacted
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_snapshot import JobSnapshot
-from firesteel.jobmaster.task_states import ExecutionState, TaskStatus
 from firesteel.rest.outline import JobOutline
+from firesteel.rest.task_managers import TaskManager
 from firesteel.rest.views.jobs import running_tasks
 
 __all__ = [
@@ -28,12 +27,9 @@ __all__ = [
     "dashboard_config",
     "driver_metrics",
     "environment",
-    "hosts",
     "log_files",
     "log_list",
     "standard_output",
-    "task_manager",
-    "task_managers",
     "thread_dump",
 ]
 
@@ -41,7 +37,6 @@ __all__ = [
 REFRESH_MS = 3000
 
 _REVISION = "firesteel"
-_IDLE = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
 
 
 def dashboard_config() -> dict[str, Any]:
@@ -61,15 +56,18 @@ def dashboard_config() -> dict[str, Any]:
     }
 
 
-def cluster_overview(jobs: Sequence[tuple[JobOutline, JobSnapshot]]) -> dict[str, Any]:
-    """Slots and jobs in figures. The slots are those that the running jobs have asked for: Spark's others are not known."""
+def cluster_overview(
+    jobs: Sequence[tuple[JobOutline, JobSnapshot]], managers: Sequence[TaskManager] = ()
+) -> dict[str, Any]:
+    """Slots and jobs in figures. Where the engine does not tell its slots, they are those that running jobs have asked for."""
     states = [snapshot.status for _, snapshot in jobs]
     ended = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
     running = [(outline, snapshot) for outline, snapshot in jobs if snapshot.status not in ended]
-    total = sum(outline.slots for outline, _ in running)
+    known = sum(manager.slots for manager in managers if manager.executor is not None)
+    total = known or sum(outline.slots for outline, _ in running)
     used = sum(running_tasks(snapshot) for _, snapshot in running)
     return {
-        "taskmanagers": len(hosts(snapshot for _, snapshot in jobs)),
+        "taskmanagers": len(managers),
         "taskmanagers-blocked": 0,
         "slots-total": total,
         "slots-available": max(0, total - used),
@@ -101,21 +99,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-def thread_dump() -> dict[str, Any]:
-    """What every thread of the driver does now."""
-    names = {thread.ident: thread for thread in threading.enumerate()}
-    return {
-        "threadInfos": [
-            _thread(names.get(ident), ident, frame) for ident, frame in sorted(sys._current_frames().items())
-        ]
-    }
-
-
-def _thread(thread: threading.Thread | None, ident: int, frame: Any) -> dict[str, str]:
-    name = f"thread {ident}" if thread is None else thread.name
-    kind = " daemon" if thread is not None and thread.daemon else ""
-    stack = "".join(traceback.format_stack(frame))
-    return {"threadName": name, "stringifiedThreadInfo": f'"{name}"{kind} id={ident}\n{stack}\n'}
+def thread_dump(threads: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Threads with their names and stacks."""
+    return {"threadInfos": [{"threadName": name, "stringifiedThreadInfo": text} for name, text in threads]}
 
 
 def log_files() -> list[Path]:
@@ -149,9 +135,11 @@ def log_list(files: Iterable[Path]) -> dict[str, Any]:
     return {"logs": found}
 
 
-def driver_metrics(jobs: Sequence[tuple[JobOutline, JobSnapshot]]) -> dict[str, Any]:
+def driver_metrics(
+    jobs: Sequence[tuple[JobOutline, JobSnapshot]], managers: Sequence[TaskManager] = ()
+) -> dict[str, Any]:
     """Figures of the driver under Flink's names, as far as they have a meaning."""
-    overview = cluster_overview(jobs)
+    overview = cluster_overview(jobs, managers)
     return {
         "numRunningJobs": overview["jobs-running"],
         "numRegisteredTaskManagers": overview["taskmanagers"],
@@ -159,84 +147,4 @@ def driver_metrics(jobs: Sequence[tuple[JobOutline, JobSnapshot]]) -> dict[str, 
         "taskSlotsAvailable": overview["slots-available"],
         "Status.JVM.Threads.Count": threading.active_count(),
         "Status.JVM.CPU.Time": time.process_time_ns(),
-    }
-
-
-def hosts(snapshots: Iterable[JobSnapshot]) -> dict[str, list[tuple[str, TaskStatus]]]:
-    """The tasks that have a process now, with their jobs, by host."""
-    found: dict[str, list[tuple[str, TaskStatus]]] = {}
-    for snapshot in snapshots:
-        for task in snapshot.tasks:
-            if task.host and not task.state.is_terminal and task.state not in _IDLE:
-                found.setdefault(task.host, []).append((snapshot.job_id, task))
-    return found
-
-
-def task_managers(snapshots: Iterable[JobSnapshot]) -> dict[str, Any]:
-    """The hosts on which tasks run now."""
-    return {"taskmanagers": [_host(name, tasks) for name, tasks in hosts(snapshots).items()]}
-
-
-def _host(name: str, tasks: Sequence[tuple[str, TaskStatus]]) -> dict[str, Any]:
-    is_here = name in ("localhost", platform.node())
-    processes = dict.fromkeys(str(task.pid) for _, task in tasks)
-    return {
-        "id": name,
-        "path": f"{name}: processes {', '.join(processes)}",
-        "dataPort": -1,
-        "jmxPort": -1,
-        "timeSinceLastHeartbeat": 0,
-        "slotsNumber": len(tasks),
-        "freeSlots": 0,
-        "assignedTasks": len(tasks),
-        "totalResource": _RESOURCE,
-        "freeResource": _RESOURCE,
-        "hardware": {
-            "cpuCores": (os.cpu_count() or 0) if is_here else 0,
-            "physicalMemory": _physical_memory() if is_here else 0,
-            "freeMemory": 0,
-            "managedMemory": 0,
-        },
-        "memoryConfiguration": dict.fromkeys(_MEMORY, None),
-        "blocked": False,
-    }
-
-
-#: Spark has resources of executors, not of slots.
-_RESOURCE: dict[str, Any] = {
-    "cpuCores": 0.0,
-    "taskHeapMemory": 0,
-    "taskOffHeapMemory": 0,
-    "managedMemory": 0,
-    "networkMemory": 0,
-    "extendedResources": {},
-}
-_MEMORY = (
-    "frameworkHeap",
-    "taskHeap",
-    "frameworkOffHeap",
-    "taskOffHeap",
-    "networkMemory",
-    "managedMemory",
-    "jvmMetaspace",
-    "jvmOverhead",
-    "totalFlinkMemory",
-    "totalProcessMemory",
-)
-
-
-def _physical_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return 0
-
-
-def task_manager(name: str, tasks: Sequence[tuple[str, TaskStatus]]) -> dict[str, Any]:
-    """One host, with its slots."""
-    return {
-        **_host(name, tasks),
-        "allocatedSlots": [
-            {"jobId": job_id, "resource": _RESOURCE, "assignedTasks": 1} for job_id, _ in tasks
-        ],
     }

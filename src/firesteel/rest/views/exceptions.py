@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from firesteel.common._executor_name import executor_name
 from firesteel.jobmaster.failure_history import Failure, FailureLocation
 
 __all__ = ["exceptions"]
@@ -35,7 +36,7 @@ def _entry(failure: Failure) -> dict[str, Any]:
         "timestamp": failure.time,
         "taskName": _task_name(failure),
         "endpoint": _endpoint(where),
-        "taskManagerId": where.host or None,
+        "taskManagerId": executor_name(where.host, where.executor) or None,
         "failureLabels": _labels(failure),
         "concurrentExceptions": [],
     }

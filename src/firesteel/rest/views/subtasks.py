@@ -25,6 +25,7 @@ __all__ = [
     "state_counts",
     "state_of_all",
     "subtasks_of",
+    "task_of",
 ]
 
 #: What stands for a host that is not known yet, as in Flink.
@@ -51,6 +52,7 @@ class Subtask:
     since: tuple[tuple[ExecutionState, int], ...] = ()
     host: str = ""
     pid: int = 0
+    executor: str = ""
     records_in: int = 0
     records_out: int = 0
     bytes_in: int = 0
@@ -104,7 +106,7 @@ def subtasks_of(vertex: VertexOutline, snapshot: JobSnapshot) -> list[Subtask]:
 
 def attempts_of(vertex: VertexOutline, index: int, snapshot: JobSnapshot) -> list[Subtask]:
     """One subtask in all attempts that are remembered, the current one last."""
-    task = _task_of(vertex, index)
+    task = task_of(vertex, index)
     earlier = [status for tasks in snapshot.earlier_tasks for status in tasks if status.task == task]
     past = [_of_status(index, status, snapshot.now) for status in earlier]
     return [*past, subtasks_of(vertex, snapshot)[index]]
@@ -113,7 +115,7 @@ def attempts_of(vertex: VertexOutline, index: int, snapshot: JobSnapshot) -> lis
 def _subtask(
     vertex: VertexOutline, index: int, statuses: Mapping[TaskId, TaskStatus], snapshot: JobSnapshot
 ) -> Subtask:
-    task = _task_of(vertex, index)
+    task = task_of(vertex, index)
     report = snapshot.reports.get(task)
     status = statuses.get(task)
     if status is None:
@@ -122,13 +124,21 @@ def _subtask(
     return found if report is None else _with_report(found, vertex, report)
 
 
-def _task_of(vertex: VertexOutline, index: int) -> TaskId:
+def task_of(vertex: VertexOutline, index: int) -> TaskId:
+    """The task that a subtask runs in."""
     return TaskId(vertex.stage, vertex.first_task + index)
 
 
 def _of_status(index: int, status: TaskStatus, now: int) -> Subtask:
     return Subtask(
-        index, max(0, status.attempt - 1), status.state, now, status.since, status.host, status.pid
+        index,
+        max(0, status.attempt - 1),
+        status.state,
+        now,
+        status.since,
+        status.host,
+        status.pid,
+        status.executor_name,
     )
 
 

@@ -63,7 +63,7 @@ def subtask_details(subtask: Subtask) -> dict[str, Any]:
         "end-time": subtask.end,
         "duration": subtask.duration,
         "metrics": io_metrics([subtask]),
-        "taskmanager-id": subtask.host or NO_HOST,
+        "taskmanager-id": subtask.executor or NO_HOST,
         "status-duration": subtask.state_durations(),
     }
 
@@ -89,24 +89,26 @@ def _times(subtask: Subtask) -> dict[str, Any]:
 
 
 def task_managers(vertex: VertexOutline, snapshot: JobSnapshot) -> dict[str, Any]:
-    """The subtasks by the host that they run on."""
+    """The subtasks by the executor that they run in."""
     subtasks = subtasks_of(vertex, snapshot)
-    hosts = dict.fromkeys(each.host or NO_HOST for each in subtasks)
+    places = {each.executor or NO_HOST: each.host or NO_HOST for each in subtasks}
     return {
         "id": vertex.id,
         "name": vertex.name,
         "now": snapshot.now,
         "taskmanagers": [
-            _task_manager(host, [each for each in subtasks if (each.host or NO_HOST) == host], snapshot.now)
-            for host in hosts
+            _task_manager(
+                name, host, [each for each in subtasks if (each.executor or NO_HOST) == name], snapshot.now
+            )
+            for name, host in places.items()
         ],
     }
 
 
-def _task_manager(host: str, subtasks: list[Subtask], now: int) -> dict[str, Any]:
+def _task_manager(name: str, host: str, subtasks: list[Subtask], now: int) -> dict[str, Any]:
     return {
         "endpoint": host,
-        "taskmanager-id": host,
+        "taskmanager-id": name,
         "status": state_of_all([each.state for each in subtasks]).name,
         **begin_and_end(subtasks, now),
         "metrics": io_metrics(subtasks),

@@ -9,11 +9,17 @@ import { flame } from "../parts/flame.js";
 import { chainOf } from "../parts/text.js";
 import { jobPage } from "./job_frame.js";
 
+/** What Flink says with a time below zero. */
+const SENTENCES = {
+  [-1]: "The tasks have ended: there is nothing that could be sampled.",
+  [-2]: "Flame graphs are switched off, by the option rest.flamegraph.enabled.",
+  [-3]: "The tasks are being sampled; this takes some seconds.",
+};
 const KINDS = [["full", "All"], ["on_cpu", "Working"], ["off_cpu", "Waiting"]];
 
 export function flamegraph(view) {
-  const state = { vertex: view.query.get("vertex") ?? undefined, kind: view.query.get("kind") ?? "full", subtask: view.query.get("subtask") ?? "", answer: undefined, sentence: undefined, isMissing: false, flame: { filter: "" } };
-  const page = jobPage(view, "flamegraph", { load: (job, signal) => load(job, state, signal).then(() => state.answer || state.isMissing || setTimeout(page.ask, 1500)), body: (job) => content(job, state, { change, redraw: () => page.draw() }), every: 3 });
+  const state = { vertex: view.query.get("vertex") ?? undefined, kind: view.query.get("kind") ?? "full", subtask: view.query.get("subtask") ?? "", answer: undefined, sentence: undefined, isMissing: false, isWaiting: false, flame: { filter: "" } };
+  const page = jobPage(view, "flamegraph", { load: (job, signal) => load(job, state, signal).then(() => state.isWaiting && setTimeout(page.ask, 1500)), body: (job) => content(job, state, { change, redraw: () => page.draw() }), every: 3 });
   const change = (changes) => {
     Object.assign(state, changes, { answer: undefined, sentence: undefined, isMissing: false, flame: { filter: state.flame.filter } });
     rewrite(`/jobs/${view.params.jid}/flamegraph`, { vertex: state.vertex, kind: state.kind, subtask: state.subtask });
@@ -24,11 +30,12 @@ export function flamegraph(view) {
 
 async function load(job, state, signal) {
   state.vertex ??= job.vertices?.[0]?.id;
+  state.isWaiting = false;
   if (state.isMissing) return;
   const subtask = state.subtask === "" ? "" : `&subtaskindex=${state.subtask}`;
   try {
     const { data, endTimestamp } = await get(`/jobs/${job.jid}/vertices/${state.vertex}/flamegraph?type=${state.kind}${subtask}`, signal);
-    Object.assign(state, { answer: data, at: endTimestamp, sentence: data ? undefined : "The server has no samples yet; it is taking some." });
+    Object.assign(state, { answer: data, at: endTimestamp, isWaiting: endTimestamp === -3, sentence: data ? undefined : (SENTENCES[endTimestamp] ?? SENTENCES[-3]) });
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
     Object.assign(state, { sentence: error.message, isMissing: error.isMissing });

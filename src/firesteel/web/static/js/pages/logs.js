@@ -7,6 +7,7 @@ import { link } from "../router.js";
 import { message, section, waiting } from "../parts/controls.js";
 
 const MOST_LINES = 4000;
+const MOST_BYTES = 1 << 20; // of the end of a file: whole ones may have a hundred megabytes
 const LEVEL = /\b(ERROR|CRITICAL|FATAL|WARN(?:ING)?|INFO|DEBUG|TRACE)\b/;
 const BAD = new Set(["ERROR", "CRITICAL", "FATAL"]);
 
@@ -37,12 +38,15 @@ async function loadText(state, signal) {
   const special = state.file === "stdout" || state.file === "log";
   const path = special ? `${state.base}/${state.file}` : `${state.base}/logs/${encodeURIComponent(state.file)}`;
   try {
-    Object.assign(state, { text: await getText(path, signal), sentence: undefined });
+    Object.assign(state, { text: wholeLines(await getText(`${path}?tail=${MOST_BYTES}`, signal)), sentence: undefined });
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
     Object.assign(state, { text: undefined, sentence: error.message });
   }
 }
+
+/** Without the rest of a line whose beginning was cut off. */
+const wholeLines = (text) => (new Blob([text]).size < MOST_BYTES ? text : text.slice(text.indexOf("\n") + 1));
 
 function toEnd() {
   const element = document.querySelector(".log");
@@ -51,7 +55,7 @@ function toEnd() {
 
 function content(state, act) {
   const go = (source, file) => (location.hash = link("/logs", { source, file }));
-  const names = [...(state.files ?? []).map(({ name }) => name), "stdout"];
+  const names = [...(state.files?.length ? state.files.map(({ name }) => name) : ["log"]), "stdout"];
   const sizes = new Map((state.files ?? []).map(({ name, size }) => [name, size]));
   const check = (name, label, after = act.draw) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: state[name], onChange: (event) => { state[name] = event.target.checked; after(); } }), label);
   const tools = h("div", { class: "panel-tools" },
@@ -64,7 +68,7 @@ function content(state, act) {
     h("div", { class: "log-tools" },
       h("input", { type: "search", class: "filter", placeholder: "only lines with …", "aria-label": "only lines with", value: state.filter, onInput: (event) => { state.filter = event.target.value; act.draw(); } }),
       check("onlyBad", "errors and warnings"), check("follow", "follow", act.ask), check("wrap", "wrap")),
-    state.sentence ? message(state.sentence) : state.text === undefined ? waiting(12) : lines(state));
+    state.sentence ? message(state.sentence) : state.text === undefined ? waiting(12) : state.text ? lines(state) : message("Nothing was written yet."));
 }
 
 /** Lines with their level; what follows a line without a level of its own, a traceback for example, belongs to it. */

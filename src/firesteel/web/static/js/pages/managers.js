@@ -1,17 +1,18 @@
 // The processes that the system consists of: the job manager, and the task managers with their slots.
 
-import { get, getIfThere, metricValues, newest, ServerError } from "../api.js";
+import { get, getIfThere, metricValues, newest, put, ServerError } from "../api.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { link } from "../router.js";
 import { bar, choice, facts, message, section, settings, table, waiting } from "../parts/controls.js";
 
 export function taskManagers(view) {
-  const state = { rows: newest("/taskmanagers")?.taskmanagers, order: {}, error: undefined };
-  const draw = () => view.show(h("h1", {}, "Task managers"), state.error ? message(state.error.message, "bad") : section("Executors and their slots", {}, state.rows ? list(state, draw) : waiting(4)));
+  const state = { rows: newest("/taskmanagers")?.taskmanagers, lost: newest("/taskmanagers")?.lost ?? [], order: {}, lostOrder: {}, error: undefined };
+  const draw = () => view.show(h("h1", {}, "Task managers"), state.error ? message(state.error.message, "bad") : [section("Executors and their slots", {}, state.rows ? list(state, draw) : waiting(4)), state.lost.length ? section("Lost", {}, lost(state, draw)) : null]);
   view.title("Task managers");
   view.poll(async (signal) => {
-    state.rows = (await get("/taskmanagers", signal)).taskmanagers;
+    const { taskmanagers, lost: gone = [] } = await get("/taskmanagers", signal);
+    Object.assign(state, { rows: taskmanagers, lost: gone });
     draw();
   }, { failed: (error) => { state.error = error; draw(); } });
   draw();
@@ -25,8 +26,18 @@ function list(state, redraw) {
     { name: "Last heartbeat", value: (row) => row.timeSinceLastHeartbeat, cell: (row) => format.moment(row.timeSinceLastHeartbeat) },
     { name: "Cores", value: ({ hardware }) => hardware?.cpuCores, number: true },
     { name: "Memory", value: ({ hardware }) => hardware?.physicalMemory, cell: ({ hardware }) => format.bytes(hardware?.physicalMemory), number: true },
-    { name: "Heap", value: ({ hardware }) => hardware?.freeMemory, cell: ({ hardware }) => format.bytes(hardware?.freeMemory), number: true },
+    { name: "For Spark's blocks", value: ({ hardware }) => hardware?.freeMemory, cell: ({ hardware }) => format.bytes(hardware?.freeMemory), number: true },
     { name: "More", cell: ({ id }) => h("a", { href: link("/logs", { source: id }) }, "logs") },
+  ] });
+}
+
+function lost(state, redraw) {
+  return table({ label: "Lost", rows: state.lost, keyOf: ({ id, since }) => `${id} ${since}`, state: state.lostOrder, redraw, columns: [
+    { name: "Id", value: ({ id }) => id, cell: ({ id }) => h("a", { href: link("/logs", { source: id }), title: "its logs" }, id) },
+    { name: "Host", value: ({ host }) => host },
+    { name: "From", value: ({ since }) => since, cell: ({ since }) => format.moment(since) },
+    { name: "To", value: (row) => row.lost, cell: (row) => format.moment(row.lost) },
+    { name: "Why", value: ({ reason }) => reason },
   ] });
 }
 
@@ -77,17 +88,50 @@ function slots(state, redraw) {
 
 export function jobManager(view) {
   const state = { tab: view.query.get("tab") ?? "configuration", config: undefined, environment: undefined, list: {}, values: {} };
-  const draw = () => view.show(h("h1", {}, "Job manager"), manager(view, state, [["configuration", "Configuration"], ["environment", "Environment"], ["metrics", "Metrics"], ["threads", "Threads"]], ask),
-    state.tab === "configuration" ? section("Configuration", {}, state.config ? settings(state.config.map(({ key, value }) => [key, value]), state.list, draw, "configuration") : state.isLoaded ? message("The server tells no configuration.") : waiting(8))
+  const draw = () => view.show(h("h1", {}, "Job manager"), manager(view, state, [["configuration", "Configuration"], ["environment", "Environment"], ["metrics", "Metrics"], ["threads", "Threads"], ["levels", "Log levels"]], ask),
+    state.tab === "levels" ? logLevels(state, draw) : state.tab === "configuration" ? section("Configuration", {}, state.config ? settings(state.config.map(({ key, value }) => [key, value]), state.list, draw, "configuration") : state.isLoaded ? message("The server tells no configuration.") : waiting(8))
       : state.tab === "environment" ? environment(state) : shared("/jobmanager", state, draw));
   view.title("Job manager");
   const ask = view.poll(async (signal) => {
     [state.config, state.environment] = await Promise.all([getIfThere("/jobmanager/config", signal), getIfThere("/jobmanager/environment", signal)]);
     await loadShared("/jobmanager", state, signal);
+    if (state.tab === "levels") state.levels = (await getIfThere("/log-levels", signal))?.loggers ?? [];
     state.isLoaded = true;
     draw();
   });
   draw();
+}
+
+const LEVELS = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"];
+
+/** Loggers with their levels, which can be changed: in the driver and in all tasks that run. */
+function logLevels(state, draw) {
+  if (!state.levels) return section("Log levels", {}, waiting(6));
+  const change = async (logger, level) => {
+    try {
+      state.levels = (await put("/log-levels", { logger, level: level || null })).loggers;
+      state.problem = undefined;
+    } catch (error) {
+      state.problem = error.message;
+    }
+    draw();
+  };
+  const select = ({ logger, level }) => h("select", { "aria-label": `level of ${logger || "root"}`, onChange: (event) => change(logger, event.target.value) },
+    logger ? h("option", { key: "none", value: "" }, "that of the logger above") : null,
+    [...new Set([...LEVELS, level])].map((name) => h("option", { key: name, value: name, selected: name === level }, name)));
+  const add = (event) => {
+    const name = event.target.value.trim();
+    event.target.value = "";
+    if (name) change(name, "DEBUG");
+  };
+  return section("Log levels", {},
+    h("p", { class: "quiet-text" }, "A level counts at once, in the driver and in all tasks, until the driver ends."),
+    state.problem ? message(state.problem, "bad") : null,
+    table({ label: "Log levels", rows: state.levels, keyOf: ({ logger }) => logger, state: state.list, redraw: draw, columns: [
+      { name: "Logger", value: ({ logger }) => logger, cell: ({ logger }) => h("code", {}, logger || "root") },
+      { name: "Level", value: ({ level }) => level, cell: select },
+    ] }),
+    h("p", {}, h("label", {}, "Another logger, at DEBUG: ", h("input", { type: "text", "aria-label": "name of another logger", onChange: add }))));
 }
 
 function environment(state) {

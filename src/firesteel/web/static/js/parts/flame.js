@@ -32,6 +32,15 @@ export function follow(root, path = []) {
   return node;
 }
 
+/** Class and function without the modules above them: boxes are narrow, and the whole name is shown when one points at it. */
+export const shortName = (name) => name.replaceAll("<locals>.", "").split(".").slice(-2).join(".");
+
+/** How many samples have a frame whose name has `wanted` in it; each counts once, however often it is in a stack. */
+export function matching(node, wanted) {
+  if (node.name.toLowerCase().includes(wanted)) return node.value;
+  return (node.children ?? []).reduce((sum, child) => sum + matching(child, wanted), 0);
+}
+
 function hue(name) {
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 7;
@@ -52,10 +61,12 @@ export function flame(tree, state, redraw) {
     const found = wanted && node.name.toLowerCase().includes(wanted);
     const text = `${node.name}: ${node.value} (${(share * 100).toFixed(1)} %)`;
     return h("button", { key: path.join("."), type: "button", class: `frame h${hue(node.name)} ${found ? "found" : ""}`, title: text, "aria-label": text, onClick: () => enter(path),
-      style: { left: `${(start * 100).toFixed(3)}%`, width: `${(share * 100).toFixed(3)}%`, bottom: `${depth * ROW}px` } }, share > 0.02 ? node.name : "");
+      style: { left: `${(start * 100).toFixed(3)}%`, width: `${(share * 100).toFixed(3)}%`, bottom: `${depth * ROW}px` } }, share > 0.02 ? shortName(node.name) : "");
   };
+  const found = wanted ? matching(root, wanted) : 0;
   return [
     h("input", { type: "search", class: "filter", placeholder: "highlight", "aria-label": "highlight frames", value: state.filter, onInput: (event) => { state.filter = event.target.value; redraw(); } }),
+    h("span", { class: "quiet-text flame-found", role: "status" }, wanted ? ` in ${found} samples (${(root.value ? (found / root.value) * 100 : 0).toFixed(1)} %)` : ""),
     h("div", { class: "flame", style: { height: `${height}px` }, role: "group", "aria-label": "frames" }, all.map(box)),
   ];
 }

@@ -1,0 +1,1 @@
+"""What drivers and tasks log: levels, the form of a line, files; Python's own logging does the rest."""
