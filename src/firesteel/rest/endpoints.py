@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from firesteel.rest.access import Role
 from firesteel.rest.errors import Malformed
 from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
@@ -27,12 +28,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was read and found to be well formed."""
+    """A request that was read and found to be well formed. ``role``: that of who has sent it."""
 
     context: Context
     path: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    role: Role = Role.OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,10 @@ AGGREGATION = Parameter(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse."""
+    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse.
+
+    ``is_for_operators``: though it is a GET, it is not for those who may only read.
+    """
 
     method: str
     path: str
@@ -115,6 +120,12 @@ class Endpoint:
     query: tuple[Parameter, ...] = ()
     body: str | None = None
     errors: tuple[int, ...] = (400, 404)
+    is_for_operators: bool = False
+
+    @property
+    def role(self) -> Role:
+        """The role that it needs: whatever may change something is for operators."""
+        return Role.READ_ONLY if self.method == "GET" and not self.is_for_operators else Role.OPERATOR
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

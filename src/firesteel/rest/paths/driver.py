@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from firesteel.rest.access import Role
 from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, Parameter
 from firesteel.rest.errors import NotFound
 from firesteel.rest.paths.found import all_jobs
@@ -21,7 +22,7 @@ _NO_FILE = (
 
 
 def _config(call: Call) -> Any:
-    return views.dashboard_config()
+    return views.dashboard_config(call.role is Role.OPERATOR)
 
 
 def _overview(call: Call) -> Any:
