@@ -53,21 +53,24 @@ class PatientProtocol(H11Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        state = self.conn.their_state
-        if state is h11.IDLE:
-            return  # a part of a head: the time for the whole of it runs
-        if state is h11.SEND_BODY:
-            self._expect_request()
-            return
-        self._stop(self._request_timer)
-        if not self._has_asked:
-            self._has_asked = True
-            self.listener.has_asked(self.transport.get_extra_info("socket").fileno())
+        if (
+            self.conn.their_state is not h11.IDLE
+        ):  # with a part of a head, the time for the whole of it goes on
+            self._look_at_request()
 
     @override
     def on_response_complete(self) -> None:
-        self._expect_request()
-        super().on_response_complete()
+        super().on_response_complete()  # the next request may have come with this one
+        self._look_at_request()
+
+    def _look_at_request(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._expect_request()
+            return
+        self._stop(self._request_timer)
+        if not self._has_asked and not self.transport.is_closing():
+            self._has_asked = True
+            self.listener.has_asked(self.transport.get_extra_info("socket").fileno())
 
     @override
     def pause_writing(self) -> None:
