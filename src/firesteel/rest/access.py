@@ -59,7 +59,6 @@ class TokenFile:
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] | None = None
         self._entries: Sequence[Entry] = ()
-        self._refresh()
 
     def role_of(self, authorization: str | None) -> Role:
         """The role of who sends this header; raises what is to be answered to others."""

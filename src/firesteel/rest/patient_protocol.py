@@ -53,9 +53,8 @@ class PatientProtocol(H11Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if (
-            self.conn.their_state is not h11.IDLE
-        ):  # with a part of a head, the time for the whole of it goes on
+        is_part_of_head = self.conn.their_state is h11.IDLE
+        if not is_part_of_head:  # with one, the time for the whole of it goes on
             self._look_at_request()
 
     @override
@@ -103,7 +102,11 @@ class PatientProtocol(H11Protocol):
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:  # nobody else is about to answer
+        cycle = self.cycle
+        is_answering = cycle is not None and cycle.response_started and not cycle.response_complete
+        if not is_answering:
+            if cycle is not None:
+                cycle.disconnected = True  # whoever waits for the rest of the request must not answer, too
             self.transport.write(raw_answer(status, reason))
         self.transport.close()
 
