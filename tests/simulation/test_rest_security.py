@@ -17,8 +17,8 @@ import pytest
 
 from firesteel import launch
 from firesteel.common import Configuration, WatermarkStrategy
-from firesteel.common._certificates import write_certificates
 from firesteel.common._tls import TlsFiles, client_context
+from firesteel.control.certificates import write_certificates
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.rest import patient_protocol
 from firesteel.rest.access import hashed, new_token
@@ -245,7 +245,7 @@ def test_who_does_not_read_what_he_asked_for_is_hung_up_on(tmp_path: Path) -> No
 
 def test_a_silent_crowd_keeps_nobody_out() -> None:
     with serving(RestSettings()) as service, contextlib.ExitStack() as crowd:
-        for _ in range(2 * MOST_CONNECTIONS):
+        for _ in range(MOST_CONNECTIONS + 50):
             crowd.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE))
         assert ask(service, "/config")[0] == 200
 
@@ -262,8 +262,11 @@ def test_bodies_have_a_limit_whether_clients_say_how_large_they_are_or_not() -> 
 
 def test_heads_have_a_limit() -> None:
     with serving(RestSettings()) as service:
-        answer = talk(service, HEAD + b"X: " + b"x" * patient_protocol.LARGEST_HEAD + b"\r\n\r\n")
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 400 "), answer[:100]
+        parts = [b"x" * patient_protocol.LARGEST_HEAD] * 8
+        answer = talk(service, HEAD + b"X: ", *parts)
+        # Who goes on to send when he was hung up on may lose the answer.
+        assert answer == b"" or b"its head is larger than 65,536 bytes" in answer, answer[:100]
+        assert ask(service, "/config")[0] == 200
 
 
 def test_many_bad_clients_at_once_do_not_harm_a_job() -> None:

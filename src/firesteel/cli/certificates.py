@@ -11,9 +11,9 @@ import click
 from firesteel.cli.help_texts import examples
 from firesteel.cli.running_jobs import plain_errors
 from firesteel.common import options
-from firesteel.common._certificates import FILES, write_certificates
 from firesteel.common._private_files import create_secret
 from firesteel.common.config_options import ConfigOption
+from firesteel.control.certificates import FILES, write_certificates
 from firesteel.spark.tls import GUARD
 
 _DAYS = 825
@@ -24,7 +24,6 @@ _CONFIGURATION = "config.yaml"
     short_help="Make certificates for TLS.",
     epilog=examples(
         ("firesteel certificates certs --host stream.example.org", "for clients that call this machine so"),
-        ("FIRESTEEL_CONF_DIR=certs firesteel run job.py", "with the options that it has written"),
     ),
 )
 @click.argument("directory", metavar="DIRECTORY", type=click.Path(path_type=Path, file_okay=False))

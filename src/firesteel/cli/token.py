@@ -22,7 +22,6 @@ from firesteel.rest.access import Role, hashed, new_token, read_tokens
             "one that may do everything; it is printed, and its hash added to the file",
         ),
         ("firesteel token tokens --role read-only --name grafana", "one that may only look"),
-        ("firesteel run -D firesteel.rest.tokens-file=tokens job.py", "let in who has one of them"),
     ),
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))

@@ -37,11 +37,12 @@ def context_of(identity: TlsIdentity, *, is_server: bool) -> ssl.SSLContext:
     if is_server:
         context.num_tickets = 0  # nobody comes back, and nothing is sent that nobody waits for
     with tempfile.TemporaryDirectory(prefix="firesteel-") as directory:  # Python reads keys from files only
-        paths = [os.path.join(directory, name) for name in ("certificate", "key")]
-        for path, content in zip(paths, (identity.certificate, identity.key), strict=True):
+        certificate, key = os.path.join(directory, "certificate"), os.path.join(directory, "key")
+        for path, content in ((certificate, identity.certificate), (key, identity.key)):
             with create_secret(path) as file:
                 file.write(content)
-        context.load_cert_chain(*paths, password="")  # none is needed; without it the terminal would be asked
+        # No password is needed; without one that is given, OpenSSL would ask the terminal for it.
+        context.load_cert_chain(certificate, key, "")
     return context
 
 
@@ -86,7 +87,7 @@ class TlsSocket:
         while True:
             with self._lock:
                 try:
-                    return self._tls.read(len(buffer), buffer)  # type: ignore[return-value, arg-type]
+                    return self._tls.read(len(buffer), buffer)  # type: ignore[return-value]
                 except ssl.SSLWantReadError:
                     pass
                 except ssl.SSLZeroReturnError:
@@ -100,7 +101,7 @@ class TlsSocket:
     def sendall(self, data: bytes | memoryview) -> None:
         """Send all of it."""
         with self._lock:
-            self._tls.write(data)  # type: ignore[arg-type]
+            self._tls.write(data)
             encrypted = self._outgoing.read()
         self._socket.sendall(encrypted)
 

@@ -135,7 +135,8 @@ def session_settings(
 
 
 def _redaction_of(configuration: Configuration) -> str:
-    words = sensitive_words(configuration.get(REDACTED_KEYS) or ())
+    marked = configuration.get(REDACTED_KEYS)
+    words = sensitive_words(marked or ())
     return f"(?i){'|'.join(map(re.escape, words))}"
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firesteel.common import options
-from firesteel.common._certificates import Made, make_certificates
 from firesteel.common._private_files import create_secret
 from firesteel.common._tls import TlsFiles, server_context
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
+from firesteel.control.certificates import Made, make_certificates
 from firesteel.plan.tls_identity import TlsIdentity
 from firesteel.spark.process_directory import process_directory
 

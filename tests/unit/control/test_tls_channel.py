@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from firesteel.common._certificates import make_certificates
+from firesteel.control.certificates import make_certificates
 from firesteel.control.channel import (
     RECORD_BYTES,
     Channel,

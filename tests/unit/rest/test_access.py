@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from firesteel.cli.main import main
-from firesteel.common._certificates import FILES
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
+from firesteel.control.certificates import FILES
 from firesteel.rest.access import Role, TokenFile, hashed, new_token, read_tokens
 from firesteel.rest.errors import Unauthorized
 from firesteel.rest.guard import is_too_large

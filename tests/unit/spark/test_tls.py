@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from firesteel.common import Configuration
-from firesteel.common._certificates import write_certificates
 from firesteel.common.errors import InvalidOptionError
+from firesteel.control.certificates import write_certificates
 from firesteel.control.tls_socket import context_of
 from firesteel.spark import tls
 from firesteel.spark.endpoint_secret import EndpointInFile, resolved
