@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from firesteel.common._redaction import is_sensitive, marked_keys
+from firesteel.common._redaction import is_sensitive, marked_keys, redacted_text
 
 __all__ = ["hide_secrets", "secret_values"]
 
@@ -22,12 +22,16 @@ _FIRST, _LAST = 45, 46
 def secret_values(words: Sequence[str]) -> list[str]:
     """The values of options among the words of a command that nobody else may see.
 
-    >>> secret_values(["run", "-D", "s3.secret-key=abc", "-Dparallelism.default=2", "-Dmy.password=x=y", "job.py"])
-    ['abc', 'x=y']
+    >>> secret_values(["run", "-D", "s3.secret-key=abc", "-Dparallelism.default=2", "-Durl=http://me:pw@host", "job.py"])
+    ['abc', 'http://me:pw@host']
     """
     pairs = dict(_pairs(words))
     marked = marked_keys(pairs)
-    return [value for key, value in pairs.items() if value and is_sensitive(key, marked)]
+    return [
+        value
+        for key, value in pairs.items()
+        if value and (is_sensitive(key, marked) or redacted_text(value) != value)
+    ]
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
