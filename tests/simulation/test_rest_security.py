@@ -243,11 +243,11 @@ def test_who_does_not_read_what_he_asked_for_is_hung_up_on(tmp_path: Path) -> No
         assert ask(service, "/config")[0] == 200
 
 
-def test_a_silent_crowd_keeps_nobody_out() -> None:
-    with serving(RestSettings()) as service, contextlib.ExitStack() as crowd:
+def test_a_silent_crowd_keeps_nobody_out(tokens_file: str) -> None:
+    with serving(RestSettings(tokens_file=tokens_file)) as service, contextlib.ExitStack() as crowd:
         for _ in range(MOST_CONNECTIONS + 50):
             crowd.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE))
-        assert ask(service, "/config")[0] == 200
+        assert ask(service, "/config", token=READER)[0] == 200
 
 
 def test_bodies_have_a_limit_whether_clients_say_how_large_they_are_or_not() -> None:
@@ -269,6 +269,7 @@ def test_heads_have_a_limit() -> None:
         assert ask(service, "/config")[0] == 200
 
 
+@pytest.mark.usefixtures("impatient")
 def test_many_bad_clients_at_once_do_not_harm_a_job() -> None:
     shapes: list[bytes] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
@@ -295,9 +296,9 @@ def test_many_bad_clients_at_once_do_not_harm_a_job() -> None:
         for thread in threads:
             thread.join()
         assert len(answers) == len(threads)
-        for answer in filter(None, answers):
+        for answer in answers:
             assert answer[:10] == b"HTTP/1.1 4", answer
-            assert json.loads(answer.partition(b"\r\n\r\n")[2])["errors"][0], answer
+            assert b'{"errors":' in answer
         assert not client.is_over()
         assert ask(service, "/config")[0] == 200
 
@@ -305,5 +306,4 @@ def test_many_bad_clients_at_once_do_not_harm_a_job() -> None:
 def _collect(service: RestService, shape: bytes, take: Callable[[bytes], None]) -> None:
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as sock:
         sock.sendall(shape)
-        sock.shutdown(socket.SHUT_WR)
         take(_rest(sock))
