@@ -1,7 +1,7 @@
 """What is nobody's business: values of keys that sound like a secret, or that were marked as one, are shown to nobody.
 
-A key is marked by naming it in ``firesteel.redaction.keys`` (`Configuration.set_secret` does). Secrets also stand inside other
-values: in an address (``https://user:password@host``), in a list of pairs, in options for Java. Those are hidden where they stand.
+A key is marked by naming it in ``firesteel.redaction.keys``, or by `Configuration.set_secret`, which has an option of its own: one that
+is given on the command line replaces that of a program, and must not take its marks away. Secrets also stand inside other values: in an address (``https://user:password@host``), in a list of pairs, in options for Java. Those are hidden where they stand.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 __all__ = [
     "HIDDEN",
+    "MARKED_BY_PROGRAM",
     "MARKED_KEY",
     "is_sensitive",
     "marked_keys",
@@ -28,6 +29,8 @@ T = TypeVar("T")
 HIDDEN = "******"
 #: The option that names further keys, or parts of keys, between semicolons.
 MARKED_KEY = "firesteel.redaction.keys"
+#: The same, for what a program marks.
+MARKED_BY_PROGRAM = "firesteel.redaction.keys-of-program"
 
 #: What a key has in it when its value is secret; Flink hides most of these, too.
 _SENSITIVE = (
@@ -85,7 +88,10 @@ def redacted(values: Mapping[str, T], marked: Iterable[str] | None = None) -> di
 
 def marked_keys(values: Mapping[str, object]) -> list[str]:
     """The keys that a configuration marks as secret."""
-    given = values.get(MARKED_KEY, "")
+    return [word for option in (MARKED_KEY, MARKED_BY_PROGRAM) for word in _words(values.get(option, ""))]
+
+
+def _words(given: object) -> list[str]:
     words = given if isinstance(given, list | tuple) else str(given).strip("[]").replace(",", ";").split(";")
     return [word.strip(" '\"") for word in map(str, words) if word.strip(" '\"")]
 

@@ -28,7 +28,7 @@ from firesteel.common._option_types import (
     OptionType,
     choice,
 )
-from firesteel.common._redaction import MARKED_KEY
+from firesteel.common._redaction import MARKED_BY_PROGRAM, MARKED_KEY
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.time import Duration
@@ -766,6 +766,9 @@ REDACTED_KEYS = _optional(
     MARKED_KEY,
     STRING_LIST,
     "Further keys, or parts of keys, whose values are shown to nobody; those with password, secret, token and the like never are.",
+)
+PROGRAM_REDACTED_KEYS = _optional(
+    MARKED_BY_PROGRAM, STRING_LIST, "The same, for keys that a program marks with Configuration.set_secret()."
 )
 TRUST_DIRECTORY = _required(
     "firesteel.checkpoint.trust-directory",

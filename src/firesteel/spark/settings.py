@@ -23,6 +23,7 @@ from firesteel.common.options import (
     JAVA_OPTIONS,
     PIPELINE_CLASSPATHS,
     PIPELINE_JARS,
+    PROGRAM_REDACTED_KEYS,
     REDACTED_KEYS,
     SHUFFLE_BUFFER,
     TASK_SLOTS,
@@ -135,8 +136,8 @@ def session_settings(
 
 
 def _redaction_of(configuration: Configuration) -> str:
-    marked = configuration.get(REDACTED_KEYS)
-    words = sensitive_words(marked or ())
+    given = [configuration.get(option) or [] for option in (REDACTED_KEYS, PROGRAM_REDACTED_KEYS)]
+    words = sensitive_words(word for marked in given for word in marked)
     return f"(?i){'|'.join(map(re.escape, words))}"
 
 

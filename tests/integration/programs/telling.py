@@ -19,7 +19,7 @@ class Turned(MapFunction):
 
 backwards = sys.argv[1]
 env = StreamExecutionEnvironment.get_execution_environment()
-source = DataGeneratorSource(lambda n: (n % 7, backwards), None, RateLimiterStrategy.per_second(100))
+source = DataGeneratorSource(lambda n: (n % 7, backwards), None, RateLimiterStrategy.per_second(200))
 words = env.from_source(source, WatermarkStrategy.no_watermarks(), "words").map(Turned())
 words.key_by(lambda record: record[0]).map(lambda record: record[1]).print()
 env.execute("telling")

@@ -78,8 +78,10 @@ def test_keys_can_be_marked() -> None:
         assert SECRET not in text
         assert "'y'" in text or "x=y" in text
     options = configuration.to_dict()
-    assert options["firesteel.redaction.keys"] == "bank.pin;other.pin"
+    assert options["firesteel.redaction.keys-of-program"] == "bank.pin;other.pin"
     assert set(secret_options(options)) == {"bank.pin", "other.pin"}
+    both = {**options, "firesteel.redaction.keys": "their.pin", "their.pin": SECRET}
+    assert SECRET not in str(redacted(both)), "who marks others on the command line takes no mark away"
     assert is_sensitive("bank.pin", ["bank.pin"])
     assert not is_sensitive("bank.name", ["bank.pin"])
 

@@ -2,6 +2,7 @@ package firesteel;
 
 import io.netty.bootstrap.ChannelInitializerExtension;
 import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufAllocator;
 import io.netty.buffer.Unpooled;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandler;
@@ -11,6 +12,7 @@ import io.netty.channel.ChannelOutboundHandlerAdapter;
 import io.netty.channel.ChannelPromise;
 import io.netty.channel.ServerChannel;
 import io.netty.handler.ssl.SslHandler;
+import io.netty.handler.stream.ChunkedInput;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
@@ -33,14 +35,17 @@ import java.util.concurrent.TimeUnit;
  * runs the JVM can read. Where there is none, in the executors of a cluster, neither of these is done.
  *
  * With -Dfiresteel.client.certificates=true Spark's connections are encrypted (spark.ssl.rpc.enabled). Spark itself then lets in
- * clients that have no certificate; this one does not.
+ * clients that have no certificate; this one does not. And it copies messages before they are encrypted: the streaming shuffle
+ * uses a buffer again as soon as it was sent, and fails its task when somebody still holds it then, as Netty's encryption does.
  *
  * scripts/guard compiles this file into guard.jar.
  */
 public final class ChannelGuard extends ChannelInitializerExtension {
     private static final String TOKEN_VARIABLE = "FIRESTEEL_CHANNEL_TOKEN";
     private static final String SPARK = "org.apache.spark.network.";
+    private static final String CHUNKED_WRITER = "chunkedWriter";
     private static final int PATIENCE_SECONDS = 20;
+    private static final int LARGEST_COPY = 16 << 20;
     private static final byte[] TOKEN = token();
     private static final boolean DEMANDS_CERTIFICATES = Boolean.getBoolean("firesteel.client.certificates");
 
@@ -104,8 +109,35 @@ public final class ChannelGuard extends ChannelInitializerExtension {
                 return;
             }
             encryption.engine().setNeedClientAuth(true);
+            context.pipeline().addAfter(CHUNKED_WRITER, null, new CopyMessages());
             context.pipeline().remove(this);
             context.fireChannelActive();
+        }
+    }
+
+    /** Stands where Spark's encoder hands over what it has made; larger messages are blocks of files, which nobody uses again. */
+    private static final class CopyMessages extends ChannelOutboundHandlerAdapter {
+        @Override
+        public void write(ChannelHandlerContext context, Object message, ChannelPromise promise) throws Exception {
+            Object sent = message;
+            if (message instanceof ChunkedInput && ((ChunkedInput<?>) message).length() <= LARGEST_COPY) {
+                sent = copied(context.alloc(), (ChunkedInput<?>) message);
+            }
+            super.write(context, sent, promise);
+        }
+
+        private static ByteBuf copied(ByteBufAllocator allocator, ChunkedInput<?> message) throws Exception {
+            ByteBuf copy = allocator.buffer((int) message.length());
+            try {
+                while (!message.isEndOfInput()) {
+                    ByteBuf part = (ByteBuf) message.readChunk(allocator);
+                    copy.writeBytes(part);
+                    part.release();
+                }
+            } finally {
+                message.close();
+            }
+            return copy;
         }
     }
 
