@@ -136,8 +136,8 @@ def session_settings(
 
 
 def _redaction_of(configuration: Configuration) -> str:
-    given = [configuration.get(option) or [] for option in (REDACTED_KEYS, PROGRAM_REDACTED_KEYS)]
-    words = sensitive_words(word for marked in given for word in marked)
+    given = [configuration.get(option) for option in (REDACTED_KEYS, PROGRAM_REDACTED_KEYS)]
+    words = sensitive_words(word for marked in given if marked is not None for word in marked)
     return f"(?i){'|'.join(map(re.escape, words))}"
 
 
