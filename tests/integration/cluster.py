@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,13 +48,22 @@ class Cluster:
 
 
 @contextmanager
-def standalone_cluster(directory: Path, mark: str, link: Link | None = None) -> Iterator[Cluster]:
-    """Start master and workers; everything they started is gone afterwards. The second one may be behind a link."""
+def standalone_cluster(
+    directory: Path,
+    mark: str,
+    link: Link | None = None,
+    daemons: Mapping[str, str] | None = None,
+    drivers: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """Start master and workers; everything they started is gone afterwards. The second one may be behind a link.
+
+    ``daemons`` and ``drivers``: further settings of Spark's daemons, and options of drivers.
+    """
     host = HOST if link is None else link.near
     port = _free_port(host)
     url = f"spark://{host}:{port}"
     works = (directory / "worker-1", directory / "worker-2")
-    secret = _secret(directory)
+    secret = _secret(directory, daemons or {}, drivers or {})
     started = [_spark_class(directory, mark, "master.Master", *secret, "--port", str(port), host=host)]
     try:
         until(lambda: _listens(host, port), "the Spark master listens")
@@ -90,12 +99,14 @@ def standalone_cluster(directory: Path, mark: str, link: Link | None = None) -> 
             time.sleep(0.05)
 
 
-def _secret(directory: Path) -> tuple[str, str]:
+def _secret(directory: Path, daemons: Mapping[str, str], drivers: Mapping[str, str]) -> tuple[str, str]:
     """Spark authenticates; the words that tell its daemons the secret. Drivers find it in a config.yaml of their own."""
     settings = {**AUTHENTICATION, "spark.authenticate.secret": secrets.token_hex(32)}
     (directory / "conf").mkdir(parents=True)
-    (directory / "conf" / "config.yaml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
-    (directory / "daemons.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
+    (directory / "conf" / "config.yaml").write_text(
+        "".join(f"{k}: {v}\n" for k, v in {**settings, **drivers}.items())
+    )
+    (directory / "daemons.conf").write_text("".join(f"{k} {v}\n" for k, v in {**settings, **daemons}.items()))
     return "--properties-file", str(directory / "daemons.conf")
 
 

@@ -329,15 +329,20 @@ def test_of_many_jobs_only_the_newest_are_kept() -> None:
     service.close()
 
 
-def test_more_connections_than_allowed_are_turned_away_and_the_others_stay() -> None:
+def test_more_connections_than_allowed_are_turned_away_and_those_that_have_asked_stay() -> None:
     with Listener(socket.AF_INET, most=2) as listener, ExitStack() as opened:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        clients = [opened.enter_context(socket.create_connection(listener.getsockname())) for _ in range(3)]
+        clients = [opened.enter_context(socket.create_connection(listener.getsockname())) for _ in range(4)]
         accepted = [opened.enter_context(listener.accept()[0]) for _ in range(2)]
+        listener.has_asked(accepted[0].fileno())
+        accepted.append(opened.enter_context(listener.accept()[0]))
+        assert accepted[1].recv(1) == b"", "the one that has asked nothing makes room"
+        for connection in (accepted[0], accepted[2]):
+            listener.has_asked(connection.fileno())
+        accepted[1].close()
         with pytest.raises(ConnectionAbortedError, match="2 connections"):
             listener.accept()
-        assert b"403" in clients[2].recv(1000)
-        accepted[0].close()
-        opened.enter_context(socket.create_connection(listener.getsockname()))
-        opened.enter_context(listener.accept()[0])
+        assert clients[3].recv(12) == b"HTTP/1.1 503"
+        accepted[0].sendall(b"x")
+        assert clients[0].recv(1) == b"x"

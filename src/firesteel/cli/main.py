@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
 from firesteel.cli.checkpoint import checkpoint
 from firesteel.cli.completion import completion
+from firesteel.cli.certificates import certificates
 from firesteel.cli.help_texts import examples
 from firesteel.cli.info import info
 from firesteel.cli.init import init
@@ -18,6 +21,8 @@ from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
 from firesteel.cli.top import top
+from firesteel.cli.process_list import hide_secrets
+from firesteel.cli.token import token
 
 
 @click.group(
@@ -32,6 +37,7 @@ from firesteel.cli.top import top
 @click.version_option(__version__, "--version", "-v", prog_name="firesteel")
 def main() -> None:
     """Apache Flink's DataStream model in Python, executed by Apache Spark."""
+    hide_secrets(sys.argv[1:])
 
 
 main.add_command(init)
@@ -46,6 +52,8 @@ main.add_command(stop)
 main.add_command(cancel)
 main.add_command(completion)
 main.add_command(log_level)
+main.add_command(certificates)
+main.add_command(token)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

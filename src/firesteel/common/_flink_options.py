@@ -49,10 +49,33 @@ def _refused(answer: str, *keys: str) -> FlinkOptions:
 ANSWERS: tuple[FlinkOptions, ...] = (
     # What would leave a job less protected than its owner thinks, or make it another job.
     _refused(
-        "Flink's TLS settings are not there, because Python cannot read Java's key stores; a job's own connections are "
-        "authenticated always, Spark's are encrypted with 'spark.authenticate' and 'spark.network.crypto.enabled' "
-        "(docs/security.md)",
-        "security.ssl.",
+        "the REST interface reads certificates in PEM, not Java's key stores ('openssl pkcs12' turns one into the other): see "
+        "'security.ssl.rest.cert-file', 'security.ssl.rest.key-file' and 'security.ssl.rest.ca-file' (docs/security.md)",
+        "security.ssl.rest.keystore", "security.ssl.rest.keystore-password", "security.ssl.rest.keystore-type",
+        "security.ssl.rest.truststore", "security.ssl.rest.truststore-password", "security.ssl.rest.truststore-type",
+    ),
+    _refused(
+        "it was for two things, which are two options: 'security.ssl.internal.enabled' and 'security.ssl.rest.enabled'",
+        "security.ssl.enabled",
+    ),
+    _refused(
+        "who is let in is said by an authority of one's own: see 'security.ssl.rest.ca-file' (docs/security.md)",
+        "security.ssl.rest.cert.fingerprint", "security.ssl.internal.cert.fingerprint",
+    ),
+    _refused(
+        "TLS 1.2 and newer are spoken, with the ciphers that OpenSSL and Java choose by themselves",
+        "security.ssl.algorithms", "security.ssl.protocol", "security.ssl.provider",
+    ),
+    _ignored(
+        "Java tells PKCS12 from JKS by itself", "security.ssl.internal.keystore-type", "security.ssl.internal.truststore-type"
+    ),
+    _ignored("names of servers are always verified", "security.ssl.rest.verify-hostname", "security.ssl.verify-hostname"),
+    _ignored(
+        "time-outs and sessions of TLS are as Python and Java have them",
+        "security.ssl.close-notify-flush-timeout", "security.ssl.handshake-timeout", "security.ssl.session-cache-size",
+        "security.ssl.session-timeout", "security.ssl.internal.close-notify-flush-timeout",
+        "security.ssl.internal.handshake-timeout", "security.ssl.internal.session-cache-size",
+        "security.ssl.internal.session-timeout",
     ),
     _ignored("who needs a ticket takes that of the user", "security.kerberos.login.use-ticket-cache"),
     _refused(

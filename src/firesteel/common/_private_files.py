@@ -13,10 +13,12 @@ from typing import BinaryIO
 
 __all__ = [
     "create_private",
+    "create_secret",
     "current_umask",
     "make_private_directories",
     "make_private_directory",
     "open_private_log",
+    "who_else_reads",
 ]
 
 _OWNER = 0o700
@@ -28,6 +30,11 @@ def create_private(path: str) -> BinaryIO:
     """A new file to write; raises FileExistsError when there is one already."""
     mode = _mode_inside(os.path.dirname(path)) & _FILE
     return open(path, "xb", opener=lambda name, flags: _open(name, flags, mode))
+
+
+def create_secret(path: str) -> BinaryIO:
+    """A new file for its owner alone, whoever shares the directory; raises FileExistsError when there is one already."""
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def open_private_log(path: str) -> BinaryIO:
@@ -75,6 +82,20 @@ def _mode_inside(directory: str) -> int:
         return _OWNER
     shared = mode & stat.S_IWGRP and not mode & stat.S_IWOTH
     return _OWNER | _GROUP | (mode & stat.S_ISGID) if shared else _OWNER
+
+
+def who_else_reads(path: str) -> str | None:
+    """Who beside the owner can read a secret file, or could have written it, as a sentence; None when nobody can.
+
+    A file of root's may be for a group: that is how secrets are mounted into containers.
+    """
+    found = os.stat(path)
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{path!r} belongs to user {found.st_uid}, who is not you"
+    allowed = 0o740 if found.st_uid == 0 else 0o700
+    if stat.S_IMODE(found.st_mode) & ~allowed & 0o777:
+        return f"{path!r} has mode {stat.S_IMODE(found.st_mode):o}, so others than its owner can read or write it"
+    return None
 
 
 def current_umask() -> int:

@@ -1,25 +1,21 @@
 """How this process reaches object stores: what the options of its job say about addresses and keys.
 
 As Flink's file systems, those of a process have one set of settings. The driver takes them over from the job that it
-prepares, a task from the job that it belongs to. Keys are secret: they are in no text that anybody prints, and
-`public_options` leaves them out of what travels where others may read it.
+prepares, a task from the job that it belongs to. Keys are secret: they are in no text that anybody prints, and in nothing that
+travels where others may read it (`_redaction`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 
-__all__ = ["StoreSettings", "current", "public_options", "secret_options", "use", "use_only"]
+__all__ = ["StoreSettings", "current", "use", "use_only"]
 
 _log = logging.getLogger(__name__)
-
-_SECRET = (options.S3_ACCESS_KEY, options.S3_SECRET_KEY, options.S3_SESSION_TOKEN)
-_SECRET_KEYS = frozenset(key for option in _SECRET for key in (option.key, *option.fallback_keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +82,3 @@ def use_only(configuration: Configuration) -> None:
 def current() -> StoreSettings:
     """How stores are opened now."""
     return _current
-
-
-def secret_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Those options that nobody else may see."""
-    return {key: value for key, value in given.items() if key in _SECRET_KEYS}
-
-
-def public_options(given: Mapping[str, str]) -> dict[str, str]:
-    """All other options.
-
-    >>> public_options({"s3.secret-key": "x", "s3.endpoint": "http://localhost"})
-    {'s3.endpoint': 'http://localhost'}
-    """
-    return {key: value for key, value in given.items() if key not in _SECRET_KEYS}

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from firesteel.common import _option_types as option_types
 from firesteel.common._option_types import OptionType
+from firesteel.common._redaction import is_sensitive
 from firesteel.common.errors import InvalidOptionError, short_repr
 from firesteel.common.time import Duration
 
@@ -44,6 +45,11 @@ class ConfigOption(Generic[T]):
         try:
             parsed: T = self.type.parse(value)
         except ValueError as error:
+            if is_sensitive(self.key):
+                raise InvalidOptionError(
+                    f"option '{self.key}': its value, which is not shown because it may be secret, does not fit (type: "
+                    f"{self.type.name})"
+                ) from None
             raise InvalidOptionError(
                 f"option '{self.key}': cannot understand {short_repr(value)}: {error} (type: {self.type.name})"
             ) from error

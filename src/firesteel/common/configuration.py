@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from firesteel.common import _option_types as option_types
 from firesteel.common._java_numbers import format_float64
 from firesteel.common._override import override
-from firesteel.common._redaction import redacted
+from firesteel.common._redaction import MARKED_BY_PROGRAM, redacted
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.errors import InvalidOptionError, short_repr
 
@@ -71,6 +71,17 @@ class Configuration:
     def set_string(self, key: str, value: str) -> Configuration:
         """Set a text."""
         self._values[key] = value
+        return self
+
+    def set_secret(self, key: str, value: str) -> Configuration:
+        """Set a text that is shown to nobody: no page, plan or log has it. Keys that sound like a secret need no such mark.
+
+        >>> print(Configuration().set_secret("bank.pin", "1234"))
+        {bank.pin=******, firesteel.redaction.keys-of-program=bank.pin}
+        """
+        self._values[key] = value
+        before = [word for word in str(self._values.get(MARKED_BY_PROGRAM, "")).split(";") if word]
+        self._values[MARKED_BY_PROGRAM] = ";".join(dict.fromkeys([*before, key]))
         return self
 
     @staticmethod

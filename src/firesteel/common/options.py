@@ -28,6 +28,7 @@ from firesteel.common._option_types import (
     OptionType,
     choice,
 )
+from firesteel.common._redaction import MARKED_BY_PROGRAM, MARKED_KEY
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.time import Duration
@@ -301,7 +302,19 @@ REST_ALLOW_REMOTE = _required(
     "firesteel.rest.allow-remote",
     BOOLEAN,
     False,
-    "Whether the REST interface may listen where other machines reach it, though it has neither TLS nor tokens yet.",
+    "Whether the REST interface may listen where other machines reach it, though it asks nobody for a token or a certificate.",
+)
+REST_TOKENS_FILE = _optional(
+    "firesteel.rest.tokens-file",
+    STRING,
+    "File with the tokens that the REST interface lets in, each with its role; 'firesteel token' writes it. Unset: no tokens "
+    "are asked for.",
+)
+REST_MOST_BODY_BYTES = _required(
+    "rest.server.max-content-length",
+    INTEGER,
+    104_857_600,
+    "Largest body of a request to the REST interface, in bytes.",
 )
 FLAMEGRAPH_ENABLED = _required(
     "rest.flamegraph.enabled",
@@ -708,11 +721,89 @@ SSL_INTERNAL = _required(
     "security.ssl.internal.enabled",
     BOOLEAN,
     False,
-    "Refused when true: docs/security.md says what protects the connections of a job instead.",
-    "security.ssl.enabled",
+    "Whether everything that travels between driver, executors and tasks is encrypted, and both ends show a certificate.",
+)
+SSL_INTERNAL_KEYSTORE = _optional(
+    "security.ssl.internal.keystore",
+    STRING,
+    "Key store (PKCS12 or JKS) with certificate and key for Spark's connections, at this path on every machine; unset: one is "
+    "made, which only the embedded Spark can use.",
+    "security.ssl.keystore",
+)
+SSL_INTERNAL_KEYSTORE_PASSWORD = _optional(
+    "security.ssl.internal.keystore-password",
+    STRING,
+    "Password of that key store.",
+    "security.ssl.keystore-password",
+)
+SSL_INTERNAL_KEY_PASSWORD = _optional(
+    "security.ssl.internal.key-password",
+    STRING,
+    "Password of the key in it; unset: that of the key store.",
+    "security.ssl.key-password",
+)
+SSL_INTERNAL_TRUSTSTORE = _optional(
+    "security.ssl.internal.truststore",
+    STRING,
+    "Key store with the authority that has signed the certificates of the others, at this path on every machine.",
+    "security.ssl.truststore",
+)
+SSL_INTERNAL_TRUSTSTORE_PASSWORD = _optional(
+    "security.ssl.internal.truststore-password",
+    STRING,
+    "Password of that one.",
+    "security.ssl.truststore-password",
+)
+SSL_INTERNAL_CERT_FILE = _optional(
+    "security.ssl.internal.cert-file",
+    STRING,
+    "Certificate for the control connections of tasks, in PEM, on the driver's machine; unset: one is made for each driver.",
+)
+SSL_INTERNAL_KEY_FILE = _optional(
+    "security.ssl.internal.key-file",
+    STRING,
+    "Key of that certificate, in PEM; only its owner may be able to read it.",
+)
+SSL_INTERNAL_CA_FILE = _optional(
+    "security.ssl.internal.ca-file", STRING, "Certificate, in PEM, of the authority that has signed it."
 )
 SSL_REST = _required(
-    "security.ssl.rest.enabled", BOOLEAN, False, "Refused when true: the REST interface has no TLS yet."
+    "security.ssl.rest.enabled",
+    BOOLEAN,
+    False,
+    "Whether the REST interface speaks TLS; it needs a certificate.",
+)
+SSL_REST_CERT_FILE = _optional(
+    "security.ssl.rest.cert-file", STRING, "Certificate of the REST interface, in PEM."
+)
+SSL_REST_KEY_FILE = _optional(
+    "security.ssl.rest.key-file",
+    STRING,
+    "Key of that certificate, in PEM; only its owner may be able to read it.",
+)
+SSL_REST_KEY_PASSWORD = _optional(
+    "security.ssl.rest.key-password",
+    STRING,
+    "Password of the key, if it is encrypted.",
+)
+SSL_REST_CA_FILE = _optional(
+    "security.ssl.rest.ca-file",
+    STRING,
+    "Certificates, in PEM, of those who sign the certificates of clients, and that clients trust to sign the server's.",
+)
+SSL_REST_AUTHENTICATION = _required(
+    "security.ssl.rest.authentication-enabled",
+    BOOLEAN,
+    False,
+    "Whether clients of the REST interface must have a certificate that security.ssl.rest.ca-file has signed.",
+)
+REDACTED_KEYS = _optional(
+    MARKED_KEY,
+    STRING_LIST,
+    "Further keys, or parts of keys, whose values are shown to nobody; those with password, secret, token and the like never are.",
+)
+PROGRAM_REDACTED_KEYS = _optional(
+    MARKED_BY_PROGRAM, STRING_LIST, "The same, for keys that a program marks with Configuration.set_secret()."
 )
 TRUST_DIRECTORY = _required(
     "firesteel.checkpoint.trust-directory",

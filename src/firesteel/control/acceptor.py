@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from firesteel.control.channel import (
     HANDSHAKE_SECONDS,
@@ -24,6 +25,9 @@ from firesteel.control.channel import (
     Deadline,
     accept_channel,
 )
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["NOT_FREE", "STRANGERS", "Acceptor", "listen"]
 
@@ -59,6 +63,7 @@ class Acceptor:
         *,
         strangers: int = STRANGERS,
         handshake_seconds: float = HANDSHAKE_SECONDS,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._listener = listener
         self.port: int = listener.getsockname()[1]
@@ -67,6 +72,7 @@ class Acceptor:
         self._name = name
         self._most_strangers = strangers
         self._handshake_seconds = handshake_seconds
+        self._tls = tls
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, threading.Thread] = {}  # in the order in which they came
         self._channels: set[Channel] = set()
@@ -164,7 +170,7 @@ class Acceptor:
     def _meet(self, sock: socket.socket) -> None:
         deadline = Deadline(self._handshake_seconds)
         try:
-            channel = accept_channel(sock, self.secret, deadline)
+            channel = accept_channel(sock, self.secret, deadline, self._tls)
         except AuthenticationError as error:
             _LOG.warning("%s: %s", self._name, error)
             return

@@ -14,7 +14,8 @@ nonces follow two keys, one for each direction. A frame travels as one or more r
 The number is counted, not sent. So who sits between can neither change nor invent, repeat, leave out, swap nor send
 back a record; he can only cut, and a cut is told from an end, which has a record of its own.
 
-The content is not encrypted; docs/security.md says what that means.
+The content is encrypted only where both sides are given a context of TLS (``security.ssl.internal.enabled``): then they
+agree on it first, and all of this travels inside. docs/security.md says what it means to do without.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ import socket
 import struct
 import threading
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl  # late: most jobs do without
+
+    from firesteel.control.tls_socket import TlsSocket
 
 __all__ = [
     "HANDSHAKE_SECONDS",
@@ -69,7 +76,7 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
 
-    def limit(self, sock: socket.socket) -> None:
+    def limit(self, sock: socket.socket | TlsSocket) -> None:
         """Let the next call of the socket take no longer than is left; raises TimeoutError when nothing is."""
         left = self._at - time.monotonic()
         if left <= 0:
@@ -80,7 +87,7 @@ class Deadline:
 class Channel:
     """Frames of bytes over one socket, sent from any thread, received by one. Made by the functions below."""
 
-    def __init__(self, sock: socket.socket, sending_key: bytes, receiving_key: bytes) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, sending_key: bytes, receiving_key: bytes) -> None:
         self._socket = sock
         self._sender = _Sealer(sending_key)
         self._receiver = _Sealer(receiving_key)
@@ -179,7 +186,7 @@ class Channel:
         _limit(self._socket, socket.SO_SNDTIMEO, seconds)
 
 
-def _limit(sock: socket.socket, option: int, seconds: float) -> None:
+def _limit(sock: socket.socket | TlsSocket, option: int, seconds: float) -> None:
     # Not ``settimeout``, which is one for both directions, and for a whole ``sendall`` however much of it gets through.
     whole = int(seconds)
     sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
@@ -205,14 +212,16 @@ class _Sealer:
 # The handshake ----------------------------------------------------------------------------------------
 
 
-def accept_channel(sock: socket.socket, secret: bytes, deadline: Deadline | None = None) -> Channel:
+def accept_channel(
+    raw: socket.socket, secret: bytes, deadline: Deadline | None = None, tls: ssl.SSLContext | None = None
+) -> Channel:
     """The server's side of a new connection; raises AuthenticationError or another OSError.
 
     A ``deadline`` of the caller's goes on: it gives it to the first `Channel.receive`, too, and then calls
     `Channel.settle`.
     """
     limit = deadline or Deadline(HANDSHAKE_SECONDS)
-    _prepare(sock)
+    sock = _prepared(raw, tls, limit, is_server=True)
     ours = secrets.token_bytes(_NONCE_BYTES)
     limit.limit(sock)
     sock.sendall(_MAGIC + ours)
@@ -230,10 +239,10 @@ def accept_channel(sock: socket.socket, secret: bytes, deadline: Deadline | None
     return channel
 
 
-def connect_channel(sock: socket.socket, secret: bytes) -> Channel:
+def connect_channel(raw: socket.socket, secret: bytes, tls: ssl.SSLContext | None = None) -> Channel:
     """The client's side of a new connection; raises AuthenticationError or another OSError."""
     limit = Deadline(HANDSHAKE_SECONDS)
-    _prepare(sock)
+    sock = _prepared(raw, tls, limit, is_server=False)
     greeting = bytes(_read_fully(sock, len(_MAGIC) + _NONCE_BYTES, limit))
     if not greeting.startswith(_MAGIC):
         raise AuthenticationError("whoever listens there is not a job of this version of Firesteel")
@@ -249,8 +258,18 @@ def connect_channel(sock: socket.socket, secret: bytes) -> Channel:
     return channel
 
 
-def _prepare(sock: socket.socket) -> None:
+def _prepared(
+    sock: socket.socket, tls: ssl.SSLContext | None, deadline: Deadline, *, is_server: bool
+) -> socket.socket | TlsSocket:
+    """The socket, without delays, and encrypted if it shall be."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls is None:
+        return sock
+    from firesteel.control.tls_socket import TlsSocket
+
+    encrypted = TlsSocket(sock, tls, is_server=is_server)
+    encrypted.shake_hands(deadline)
+    return encrypted
 
 
 def _proof(secret: bytes, purpose: bytes, nonces: bytes) -> bytes:
@@ -258,7 +277,7 @@ def _proof(secret: bytes, purpose: bytes, nonces: bytes) -> bytes:
     return hmac.digest(secret, b"firesteel " + purpose + b"\0" + nonces, "sha256")
 
 
-def _read_fully(sock: socket.socket, size: int, deadline: Deadline | None) -> bytearray:
+def _read_fully(sock: socket.socket | TlsSocket, size: int, deadline: Deadline | None) -> bytearray:
     data = bytearray(size)
     view = memoryview(data)
     filled = 0

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -29,6 +29,9 @@ from firesteel.control.channel import HANDSHAKE_SECONDS, Channel, connect_channe
 from firesteel.plan.executor import ControlEndpoint
 from firesteel.plan.heartbeat import HeartbeatSettings, Trust
 from firesteel.plan.messages import Alive, MasterMessage, TaskId, TaskMessage
+
+if TYPE_CHECKING:
+    import ssl
 
 #: How long a task waits for the master to have handled its last message.
 CLOSE_SECONDS = 30.0
@@ -70,12 +73,20 @@ def open_channel(endpoint: ControlEndpoint, hello: Hello) -> Channel:
     """The task's side of a new connection, with the hello sent."""
     sock = socket.create_connection((endpoint.host, endpoint.port), timeout=HANDSHAKE_SECONDS)
     try:
-        channel = connect_channel(sock, endpoint.secret)
+        channel = connect_channel(sock, endpoint.secret, _client_context(endpoint))
         channel.send(encode(hello))
     except BaseException:
         sock.close()
         raise
     return channel
+
+
+def _client_context(endpoint: ControlEndpoint) -> ssl.SSLContext | None:
+    if endpoint.tls is None:
+        return None
+    from firesteel.control.tls_socket import context_of  # late: most jobs do without
+
+    return context_of(endpoint.tls, is_server=False)
 
 
 def encode(message: object) -> bytes:

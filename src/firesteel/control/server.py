@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from firesteel.common.errors import SetupError
 from firesteel.common.options import JOBMANAGER_BIND_HOST, JOBMANAGER_PORT
@@ -26,6 +27,10 @@ from firesteel.control.task_sender import TaskSender
 from firesteel.plan.executor import LOOPBACK, ControlEndpoint, Listening
 from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.messages import MasterMessage, TaskMessage
+from firesteel.plan.tls_identity import TlsIdentity
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class ConnectionHandler(Protocol):
@@ -82,8 +87,11 @@ class ControlServer:
             self._serve,
             "firesteel-control-connection",
             strangers=STRANGERS + 2 * tasks,  # with a connection for collected records each
+            tls=_server_context(listening.tls),
         )
-        self.endpoint = ControlEndpoint(listening.host, self._acceptor.port, self._acceptor.secret)
+        self.endpoint = ControlEndpoint(
+            listening.host, self._acceptor.port, self._acceptor.secret, listening.tls
+        )
 
     def close(self, linger_seconds: float = 0.0) -> None:
         """Refuse new connections, let those that are there end for ``linger_seconds``, cut the rest."""
@@ -117,6 +125,14 @@ class ControlServer:
             sender.close()
 
 
+def _server_context(identity: TlsIdentity | None) -> ssl.SSLContext | None:
+    if identity is None:
+        return None
+    from firesteel.control.tls_socket import context_of  # late: most jobs do without
+
+    return context_of(identity, is_server=True)
+
+
 def _listen(listening: Listening) -> socket.socket:
     address = listening.bind or listening.host
     try:
@@ -129,7 +145,7 @@ def _listen(listening: Listening) -> socket.socket:
             ) from error
         if listening.bind is None and listening.host != LOOPBACK:
             # A name by which others know this machine, but not an address of it: it is behind NAT, say.
-            return _listen(Listening(listening.host, "0.0.0.0", listening.ports))
+            return _listen(replace(listening, bind="0.0.0.0"))
         raise SetupError(
             f"the job master cannot listen at {address}: {error}; set '{JOBMANAGER_BIND_HOST.key}' to an address of "
             "this machine, or to 0.0.0.0 for all that it has"

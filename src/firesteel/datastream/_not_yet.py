@@ -28,15 +28,6 @@ def not_yet(what: str, feature: str, instead: str = "") -> MissingFeatureError:
     return MissingFeatureError(f"{what}: {feature} not part of this version of Firesteel yet{remedy}")
 
 
-_TLS = (
-    bool,
-    "Flink's TLS settings are",
-    (
-        "a job's own connections are authenticated always, Spark's are encrypted with 'spark.authenticate' and "
-        "'spark.network.crypto.enabled' (docs/security.md)"
-    ),
-)
-
 #: Options that ask for what is not there: when, what is missing, and what there is instead.
 REFUSED: tuple[tuple[ConfigOption[Any], Callable[[Any], bool], str, str], ...] = (
     (
@@ -51,8 +42,6 @@ REFUSED: tuple[tuple[ConfigOption[Any], Callable[[Any], bool], str, str], ...] =
         "asking a running job for its state is",
         "savepoints can be read with firesteel.state_processor",
     ),
-    (options.SSL_INTERNAL, *_TLS),
-    (options.SSL_REST, *_TLS),
     (options.PYTHON_PROFILE, bool, "profiling is", "run the function under Python's cProfile in a test"),
 )
 

@@ -14,6 +14,7 @@ from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import MasterMessage, TaskId, TaskMessage
 from firesteel.plan.results import ResultOutput
 from firesteel.plan.state_handles import TaskRestore
+from firesteel.plan.tls_identity import TlsIdentity
 
 #: Reaches this machine only.
 LOOPBACK = "127.0.0.1"
@@ -21,11 +22,12 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ControlEndpoint:
-    """Where and with which secret a task of another process reaches the job master."""
+    """Where and with which secret a task of another process reaches the job master; ``tls``: by encrypted connections."""
 
     host: str
     port: int
     secret: bytes = field(repr=False)
+    tls: TlsIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,13 @@ class Listening:
     """Where the job master listens for tasks of other processes.
 
     ``host`` is the name or address by which the tasks reach it, ``bind`` the address at which it listens, None for that
-    of ``host``. Of the ``ports`` it uses the first that is free; 0 is any.
+    of ``host``. Of the ``ports`` it uses the first that is free; 0 is any. ``tls``: connections are encrypted.
     """
 
     host: str = LOOPBACK
     bind: str | None = None
     ports: tuple[int, ...] = (0,)
+    tls: TlsIdentity | None = None
 
 
 #: For tasks on this machine.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,28 +15,32 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from firesteel.rest.access import Role, TokenFile
 from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_query
-from firesteel.rest.errors import RestError
-from firesteel.rest.guard import refusal
 from firesteel.rest.log_texts import LogText
+from firesteel.rest.errors import Forbidden, RestError, TooLarge, Unauthorized
+from firesteel.rest.guard import is_too_large, refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.settings import RestSettings
 
 __all__ = ["make_app"]
 
 _LOG = logging.getLogger(__name__)
 
-#: Bodies are a few names and paths.
+#: Bodies in JSON are a few names and paths.
 _MOST_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+#: Where the guard leaves the role of who asks.
+_ROLE = "firesteel.role"
 
 
-def make_app(context: Context, names: frozenset[str]) -> Starlette:
-    """The application; ``names`` are what clients may call this machine."""
+def make_app(context: Context, settings: RestSettings) -> Starlette:
+    """The application."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, []).append(endpoint)
@@ -47,12 +50,14 @@ def make_app(context: Context, names: frozenset[str]) -> Starlette:
         for prefix in ("", PREFIX)
     ]
     document = openapi_document(ENDPOINTS)
-    routes += [
+    described = [
         Route(f"{prefix}/openapi.json", _constant(document), methods=["GET"]) for prefix in ("", PREFIX)
     ]
+    # Nothing of a job is in these: a page has to be there before it can ask for a token.
+    public = [*described, *page_routes()]
     app = Starlette(
-        routes=[*routes, *page_routes()],
-        middleware=[Middleware(_Guard, names=names)],
+        routes=[*routes, *public],
+        middleware=[Middleware(_Guard, settings=settings, public=frozenset(each.path for each in public))],
         exception_handlers={HTTPException: _on_http_error},
     )
     app.router.redirect_slashes = False
@@ -64,15 +69,23 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
 
     async def handle(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
+        role: Role = request.scope[_ROLE]
         try:
+            if not role.may(endpoint.role):
+                raise Forbidden(
+                    f"{request.method} {endpoint.path} is for the role {endpoint.role.value}, and your token has the role "
+                    f"{role.value}"
+                )
             body = read_body(endpoint, await _content(request))
             path = endpoint.read_path(request.path_params)
-            call = Call(context, path, read_query(endpoint, request.query_params), body)
+            call = Call(context, path, read_query(endpoint, request.query_params), body, role)
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)
             return _response(answer, endpoint.status)
         except RestError as error:
-            return _errors(error.status, *error.sentences)
+            # Of a body that is too large, the rest will not be read.
+            headers = {"Connection": "close"} if isinstance(error, TooLarge) else None
+            return _errors(error.status, *error.sentences, headers=headers)
         except ClientDisconnect:
             return _errors(400, "the request has ended before its body")
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked gets an answer
@@ -88,13 +101,9 @@ async def _content(request: Request) -> bytes:
     async for part in request.stream():
         size += len(part)
         if size > _MOST_BYTES:
-            raise _TooLarge(f"the body is larger than {_MOST_BYTES:,} bytes")
+            raise TooLarge(f"the body is larger than {_MOST_BYTES:,} bytes")
         parts.append(part)
     return b"".join(parts)
-
-
-class _TooLarge(RestError):
-    status = 413
 
 
 def _response(answer: Any, status: int) -> Response:
@@ -149,17 +158,53 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 class _Guard:
-    """Refuses what pages of other sites send."""
+    """Refuses what pages of other sites send, what comes without a token where one is needed, and what is too large."""
 
-    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, settings: RestSettings, public: frozenset[str]) -> None:
         self._app = app
-        self._refusal = functools.partial(refusal, names=names)
+        self._names = settings.names
+        self._most_bytes = settings.most_body_bytes
+        self._tokens = None if settings.tokens_file is None else TokenFile(settings.tokens_file)
+        self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            reason = self._refusal(headers)
-            if reason is not None:
-                await _errors(403, reason)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            scope[_ROLE] = self._role(scope["path"], headers)
+        except RestError as error:
+            # The rest of the request is not worth reading.
+            extra = {"Connection": "close"}
+            if isinstance(error, Unauthorized):
+                extra["WWW-Authenticate"] = 'Bearer realm="firesteel"'
+            await _errors(error.status, *error.sentences, headers=extra)(scope, receive, send)
+            return
+        await self._app(scope, _limited(receive, self._most_bytes), send)
+
+    def _role(self, path: str, headers: dict[str, str]) -> Role:
+        if (reason := refusal(headers, self._names)) is not None:
+            raise Forbidden(reason)
+        if is_too_large(headers, self._most_bytes):
+            raise TooLarge(f"the body is larger than {self._most_bytes:,} bytes")
+        if self._tokens is None:
+            return Role.OPERATOR
+        if path in self._public:
+            return Role.READ_ONLY
+        return self._tokens.role_of(headers.get("authorization"))
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """The same body, up to so many bytes: not all clients say before how large it is."""
+    size = 0
+
+    async def receive_part() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise TooLarge(f"the body is larger than {most:,} bytes")
+        return message
+
+    return receive_part

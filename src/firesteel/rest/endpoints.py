@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from firesteel.rest.access import Role
 from firesteel.rest.errors import Malformed
 from firesteel.rest.flame_graphs import FlameGraphs
 from firesteel.rest.operations import Operations
@@ -28,12 +29,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was read and found to be well formed."""
+    """A request that was read and found to be well formed. ``role``: that of who has sent it."""
 
     context: Context
     path: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    role: Role = Role.OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,10 @@ AGGREGATION = Parameter(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse."""
+    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse.
+
+    ``is_for_operators``: though it is a GET, it is not for those who may only read.
+    """
 
     method: str
     path: str
@@ -116,6 +121,12 @@ class Endpoint:
     query: tuple[Parameter, ...] = ()
     body: str | None = None
     errors: tuple[int, ...] = (400, 404)
+    is_for_operators: bool = False
+
+    @property
+    def role(self) -> Role:
+        """The role that it needs: whatever may change something is for operators."""
+        return Role.READ_ONLY if self.method == "GET" and not self.is_for_operators else Role.OPERATOR
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["Conflict", "Malformed", "NotFound", "NotThere", "RestError"]
+__all__ = [
+    "Conflict",
+    "Forbidden",
+    "Malformed",
+    "NotFound",
+    "NotThere",
+    "RestError",
+    "TooLarge",
+    "Unauthorized",
+]
 
 
 class RestError(Exception):
@@ -21,6 +30,18 @@ class Malformed(RestError):
     status = 400
 
 
+class Unauthorized(RestError):
+    """Nobody knows who asks."""
+
+    status = 401
+
+
+class Forbidden(RestError):
+    """Somebody asks for what his role does not allow, or from where he has no say."""
+
+    status = 403
+
+
 class NotFound(RestError):
     """There is no such job, vertex, checkpoint or operation."""
 
@@ -31,6 +52,12 @@ class Conflict(RestError):
     """The job is in a state in which that cannot be done."""
 
     status = 409
+
+
+class TooLarge(RestError):
+    """The body has more bytes than anybody needs."""
+
+    status = 413
 
 
 class NotThere(RestError):

@@ -1,4 +1,4 @@
-"""Which requests are refused because a page of another site may have sent them.
+"""Which requests are refused by what their headers say: a page of another site may have sent them, or they are too large.
 
 A browser sends ``Origin`` with what a foreign page wants to change, and the name that a page was loaded from in ``Host``. A
 foreign name that is made to mean this machine (DNS rebinding) is therefore seen in ``Host``; addresses in figures cannot be
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 
-__all__ = ["refusal"]
+__all__ = ["is_too_large", "refusal"]
 
 
 def refusal(headers: Mapping[str, str], names: frozenset[str]) -> str | None:
@@ -33,6 +33,12 @@ def refusal(headers: Mapping[str, str], names: frozenset[str]) -> str | None:
     if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
         return "the request comes from a page of another site: pages of other sites have no say here"
     return None
+
+
+def is_too_large(headers: Mapping[str, str], most: int) -> bool:
+    """Whether a body is larger than it may be, as far as its client says."""
+    length = headers.get("content-length", "0").strip()
+    return not length.isascii() or not length.isdigit() or len(length) > 18 or int(length) > most
 
 
 def _is_ours(host: str, names: frozenset[str]) -> bool:

@@ -47,6 +47,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _name(endpoint),
         "summary": endpoint.summary,
+        "x-firesteel-role": endpoint.role.value,
         "parameters": [
             *(_parameter(each, "path") for each in endpoint.parameters),
             *(_parameter(each, "query") for each in endpoint.query),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firesteel.common._redaction import redacted
+from firesteel.common._redaction import marked_keys, redacted
 from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
 from firesteel.plan.operator_specs import RuntimeMode
 
@@ -73,7 +73,7 @@ def outline_of(plan: JobPlan) -> JobOutline:
         tuple(_vertex(plan, vertex) for vertex in plan.vertices),
         plan.slots,
         redacted(plan.options),
-        redacted(plan.job_parameters),
+        redacted(plan.job_parameters, marked_keys(plan.options)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from firesteel.web import CONTENT_SECURITY_POLICY, INDEX, directory
 
@@ -28,13 +28,11 @@ _HEADERS: Final = {
 }
 
 
-def page_routes() -> list[BaseRoute]:
+def page_routes() -> list[Route]:
     """A route for each file: other paths stay errors with a sentence."""
     root = directory()
     files = [path for path in sorted(root.rglob("*")) if path.is_file()]
-    routes: list[BaseRoute] = [
-        Route(f"/{path.relative_to(root).as_posix()}", _giving(path)) for path in files
-    ]
+    routes = [Route(f"/{path.relative_to(root).as_posix()}", _giving(path)) for path in files]
     return [Route("/", _giving(root / INDEX)), *routes]
 
 

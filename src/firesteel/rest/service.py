@@ -14,10 +14,11 @@ import socket
 import threading
 from typing import Any
 
+from firesteel.common._tls import server_context
 from firesteel.common.errors import SetupError
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.common.options import REST_BIND_PORT
+from firesteel.common.options import REST_BIND_PORT, SSL_REST
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.terminal.progress import ObservedJob
 from firesteel.logs.log_book import LOGS
@@ -47,12 +48,25 @@ class RestService:
         self._lock = threading.Lock()
         self._server: Any = None  # uvicorn's, once there is one
         self._closed = False
+        # Now, and not with the first request: the files may be gone by then.
+        self._tls = (
+            None
+            if settings.tls is None
+            else server_context(settings.tls, verifies_clients=settings.verifies_clients)
+        )
         self._socket = _bind(settings)
         self._wake, self._wakes = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="firesteel-rest", daemon=True)
         self._thread.start()
         LOGS.keep_recent()
         _LOG.info("the REST interface is at %s", self.url)
+        if settings.tls is None and settings.tokens_file is not None and not settings.is_loopback:
+            _LOG.warning(
+                "the REST interface at %s can be reached from other machines, and tokens travel to it unencrypted: set '%s', or "
+                "have something in front of it that speaks TLS",
+                self.url,
+                SSL_REST.key,
+            )
 
     @property
     def port(self) -> int:
@@ -62,7 +76,9 @@ class RestService:
     @property
     def url(self) -> str:
         """The address for clients."""
-        return f"http://{self._settings.address}:{self.port}"
+        scheme = "http" if self._settings.tls is None else "https"
+        address = self._settings.address
+        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{self.port}"
 
     # What `launch.JobObserver` wants.
 
@@ -107,19 +123,23 @@ class RestService:
 
         from firesteel.rest.app import make_app
         from firesteel.rest.endpoints import Context
+        from firesteel.rest.patient_protocol import LARGEST_HEAD, protocol_for
 
         config = uvicorn.Config(
-            make_app(Context(self.jobs, self._operations), self._settings.names),
+            make_app(Context(self.jobs, self._operations), self._settings),
             access_log=False,
-            http="h11",
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            http=protocol_for(self._socket),
             lifespan="off",
             log_config=None,
-            log_level=logging.WARNING,
+            log_level=logging.ERROR,  # what strangers send must not fill the log
             loop="asyncio",
             server_header=False,
             timeout_graceful_shutdown=1,
             ws="none",
         )
+        config.load()
+        config.ssl = self._tls
         server = uvicorn.Server(config)
         with self._lock:
             if self._closed:
@@ -145,7 +165,7 @@ def _bind(settings: RestSettings) -> Listener:
     """Listen at the first port that is free."""
     family = socket.AF_INET6 if ":" in settings.bind_address else socket.AF_INET
     for port in settings.ports:
-        sock = Listener(family)
+        sock = Listener(family, knows_clients=settings.knows_clients)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((settings.bind_address, port))

@@ -9,17 +9,19 @@ that is not at all.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pyspark import SparkContext, SparkFiles
 
 from firesteel.common._private_files import create_private
 from firesteel.plan.executor import ControlEndpoint
+from firesteel.plan.tls_identity import TlsIdentity
 from firesteel.spark.settings import AUTHENTICATION
 
 __all__ = ["EndpointInFile", "TaskEndpoint", "endpoint_in_file", "resolved", "warn_if_open"]
@@ -29,11 +31,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EndpointInFile:
-    """The job master's endpoint without its secret, which is in a file."""
+    """The job master's endpoint without its secret, which is in a file, as is the key of its encryption, if it has one."""
 
     host: str
     port: int
     file: str
+    tls_file: str | None = None
 
 
 #: What a task is given.
@@ -45,7 +48,15 @@ def resolved(endpoint: TaskEndpoint) -> ControlEndpoint:
     if isinstance(endpoint, ControlEndpoint):
         return endpoint
     with open(endpoint.file, "rb") as file:
-        return ControlEndpoint(endpoint.host, endpoint.port, file.read())
+        secret = file.read()
+    return ControlEndpoint(endpoint.host, endpoint.port, secret, _identity(endpoint.tls_file))
+
+
+def _identity(path: str | None) -> TlsIdentity | None:
+    if path is None:
+        return None
+    with open(path, encoding="ascii") as file:
+        return TlsIdentity(**{name: text.encode() for name, text in json.load(file).items()})
 
 
 @contextlib.contextmanager
@@ -57,7 +68,12 @@ def endpoint_in_file(endpoint: ControlEndpoint) -> Iterator[EndpointInFile]:
         path = os.path.join(directory, "secret")
         with create_private(path) as file:
             file.write(endpoint.secret)
-        yield EndpointInFile(endpoint.host, endpoint.port, path)
+        tls_path = None
+        if endpoint.tls is not None:
+            tls_path = os.path.join(directory, "tls")
+            with create_private(tls_path) as file:
+                file.write(json.dumps({k: v.decode() for k, v in asdict(endpoint.tls).items()}).encode())
+        yield EndpointInFile(endpoint.host, endpoint.port, path, tls_path)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

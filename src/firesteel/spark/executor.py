@@ -13,7 +13,7 @@ import cloudpickle
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from firesteel.common import _store_settings
+from firesteel.common._redaction import public_options, secret_options
 from firesteel.common.configuration import Configuration
 from firesteel.common.options import METRICS_INTERVAL, PYTHON_EXECUTABLE, SPARK_MASTER
 from firesteel.logs.levels import levels
@@ -119,7 +119,7 @@ class SparkAttempt:
         self._files = files
         self._python = configuration.get(PYTHON_EXECUTABLE)
         self._report_seconds = configuration.get(METRICS_INTERVAL).to_millis() / 1000
-        self._secrets = TaskSecrets(_store_settings.secret_options(configuration.to_dict()))
+        self._secrets = TaskSecrets(secret_options(configuration.to_dict()))
         self._group = f"firesteel-{deployment.job_id}-{deployment.attempt}"
         self._error: BaseException | None = None
         self._over = threading.Event()
@@ -245,7 +245,7 @@ class SparkAttempt:
 
 
 def _without_secrets(plan: JobPlan) -> JobPlan:
-    return replace(plan, options=_store_settings.public_options(plan.options))
+    return replace(plan, options=public_options(plan.options))
 
 
 def _restore_for_stage(deployment: Deployment, stage: int) -> TaskRestore | None:

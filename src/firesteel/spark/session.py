@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -27,10 +28,11 @@ from firesteel.common.options import (
     SLOT_REQUEST_TIMEOUT,
     SPARK_MASTER,
     SPARK_SLOTS,
+    SSL_INTERNAL,
 )
 from firesteel.control.protocol import outward_address
 from firesteel.plan.executor import ON_LOOPBACK, Listening
-from firesteel.spark import jvm_process
+from firesteel.spark import jvm_process, tls
 from firesteel.spark.jvm import ended_unless_wanted, ensure_jvm
 from firesteel.spark.master_url import check_form, reach
 from firesteel.spark.master_url import is_local as is_local_master
@@ -140,12 +142,14 @@ def is_local(session: SparkSession) -> bool:
 
 def listening(session: SparkSession, configuration: Configuration) -> Listening:
     """Where the job master listens for the tasks of this session."""
+    identity = tls.control_identity(configuration)
     if is_local(session):
-        return ON_LOOPBACK
+        return replace(ON_LOOPBACK, tls=identity)
     conf = session.sparkContext.getConf()
-    return listening_beside(
+    beside = listening_beside(
         conf.get("spark.driver.host"), conf.get("spark.driver.bindAddress"), configuration
     )
+    return replace(beside, tls=identity)
 
 
 def listening_beside(
@@ -172,7 +176,10 @@ def _ready_session(
     if active is not None and active is not _ours:
         jvm_process.discard()
         _check_settings(active)
+        _check_encryption(active, configuration)
         return active
+    if active is not None:
+        _check_encryption(active, configuration)
     if active is not None and not _must_grow(active, configuration, needed):
         return active
     if active is not None:
@@ -243,6 +250,16 @@ def _check_settings(session: SparkSession) -> None:
         raise SparkSettingsError(
             "the active SparkSession lacks settings that streaming needs; start it with\n"
             f"{lines}\nor stop it and let Firesteel start its own"
+        )
+
+
+def _check_encryption(session: SparkSession, configuration: Configuration) -> None:
+    """A session that is there keeps its settings, and nobody shall believe that he is protected who is not."""
+    if configuration.get(SSL_INTERNAL) and session.sparkContext.getConf().get(tls.ENABLED, "false") != "true":
+        raise SparkSettingsError(
+            f"option '{SSL_INTERNAL.key}' is true, and the active SparkSession was started without {tls.ENABLED}=true, so what it "
+            "sends is not encrypted; start it with Spark's settings for that (docs/security.md), or stop it and let Firesteel "
+            "start its own"
         )
 
 

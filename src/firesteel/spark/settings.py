@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import firesteel
+from firesteel.common._redaction import sensitive_words
 from firesteel.common.config_options import ConfigOption
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
@@ -21,10 +23,13 @@ from firesteel.common.options import (
     JAVA_OPTIONS,
     PIPELINE_CLASSPATHS,
     PIPELINE_JARS,
+    PROGRAM_REDACTED_KEYS,
+    REDACTED_KEYS,
     SHUFFLE_BUFFER,
     TASK_SLOTS,
 )
 from firesteel.plan.executor import LOOPBACK
+from firesteel.spark import tls
 from firesteel.spark.process_directory import process_directory
 
 #: Fixed when the session starts; a session of the program's must have them.
@@ -85,6 +90,8 @@ def session_settings(
     derived = {
         "spark.shuffle.streaming.readerMaxMemory": buffer,
         "spark.shuffle.streaming.writerMaxMemory": buffer,
+        # What its pages, its event log and its plans do not show.
+        "spark.redaction.regex": _redaction_of(configuration),
     }
     if jars := configuration.get(PIPELINE_JARS):
         derived["spark.jars"] = ",".join(jars)
@@ -102,15 +109,23 @@ def session_settings(
         makes_secrets and asked.get("spark.shuffle.service.enabled") != "true"
     ):  # which would have to be told too
         derived |= AUTHENTICATION
+    encryption = tls.spark_settings(configuration, local=local)
     settings = {
         **RECOMMENDED,
         **derived,
         **(_LOCAL if local else {}),
+        **encryption,
         **(submitted or {}),
         **asked,
         **REQUIRED,
     }
-    ours = [_log_option(), *(_LOCAL_JAVA_OPTIONS if local else [])]
+    if encryption and not local:
+        _guard_executors(settings, tls.guard_of_executors(configuration))
+    ours = [
+        _log_option(),
+        *(_LOCAL_JAVA_OPTIONS if local else []),
+        *(tls.GUARD_OPTIONS[1:] if encryption and local else []),
+    ]
     flinks = _java_options(configuration, DRIVER_JAVA_OPTIONS, *([EXECUTOR_JAVA_OPTIONS] if local else []))
     # Of an option that is given twice Java takes the last: the user's.
     settings[_JAVA_OPTIONS] = " ".join([*ours, *flinks, asked.get(_JAVA_OPTIONS, "")]).strip()
@@ -118,6 +133,20 @@ def session_settings(
     if class_path:
         settings[_CLASS_PATH] = ":".join([*class_path, *filter(None, [asked.get(_CLASS_PATH)])])
     return settings
+
+
+def _redaction_of(configuration: Configuration) -> str:
+    given = [configuration.get(option) for option in (REDACTED_KEYS, PROGRAM_REDACTED_KEYS)]
+    words = sensitive_words(word for marked in given if marked is not None for word in marked)
+    return f"(?i){'|'.join(map(re.escape, words))}"
+
+
+def _guard_executors(settings: dict[str, str], guard: str) -> None:
+    """Have executors ask their clients for certificates, whatever else they are told."""
+    settings[_EXECUTOR_CLASS_PATH] = ":".join([guard, *filter(None, [settings.get(_EXECUTOR_CLASS_PATH)])])
+    settings[_EXECUTOR_JAVA_OPTIONS] = " ".join(
+        [*filter(None, [settings.get(_EXECUTOR_JAVA_OPTIONS)]), *tls.GUARD_OPTIONS]
+    )
 
 
 def _executors(configuration: Configuration) -> dict[str, str]:
@@ -198,7 +227,7 @@ _LOCAL_JAVA_OPTIONS = [
     # faster, but takes half a core from the tasks during the first ten seconds of every job.
     "-XX:TieredStopAtLevel=1",
     # Has Netty show its channels to guard/ChannelGuard.java, which keeps strangers away from the streaming shuffle.
-    "-Dio.netty.bootstrap.extensions=serviceload",
+    tls.GUARD_OPTIONS[0],
 ]
 
 

@@ -1,7 +1,7 @@
-"""How the keys of object stores get to the tasks: as the secret of the control connections does (`endpoint_secret`).
+"""How options that are secret get to the tasks: as the secret of the control connections does (`endpoint_secret`).
 
-Options travel with the tasks, and Spark gives its blocks to whoever asks, unless it authenticates. So keys are taken out
-of them. Tasks on this machine find them in a file that only this user can read; on a cluster they travel with the task, and
+Options travel with the tasks, and Spark gives its blocks to whoever asks, unless it authenticates. So passwords, keys and what
+was marked as secret are taken out of them. Tasks on this machine find them in a file that only this user can read; on a cluster they travel with the task, and
 are as safe as Spark is.
 """
 

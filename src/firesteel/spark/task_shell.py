@@ -17,7 +17,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -118,9 +118,11 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     context = TaskContext.get()
     assert context is not None
     setup: TaskSetup = pickle.loads(blob)
+    options = {**setup.plan.options, **setup.secrets.options()}
+    setup = replace(setup, plan=replace(setup.plan, options=options))
     setup.files.prepare()
     be_killed_first()
-    _store_settings.use_only(Configuration.from_dict({**setup.plan.options, **setup.secrets.options()}))
+    _store_settings.use_only(Configuration.from_dict(options))
     if setup.plan.options.get(pyflink_alias.OPTION) == "true":
         pyflink_alias.install()  # modules that tasks import may say "import pyflink" too
     shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))

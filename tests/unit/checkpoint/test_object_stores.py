@@ -14,7 +14,7 @@ from firesteel.checkpoint.object_stores import (
     reason_of,
     without_secrets,
 )
-from firesteel.common import _store_settings
+from firesteel.common import _redaction, _store_settings
 from firesteel.common._store_settings import StoreSettings
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import StorageError
@@ -81,8 +81,8 @@ def test_keys_are_in_no_text() -> None:
     assert all("very-secret" not in text for text in texts)
     assert all("127.0.0.1:9000" in text for text in texts)
     assert without_secrets("s3://key:very-secret@bucket/a b?region=x") == "s3://bucket/a b?region=x"
-    assert _store_settings.public_options(GIVEN) == {"s3.endpoint": "http://127.0.0.1:9000"}
-    assert set(_store_settings.secret_options(GIVEN)) == {"s3.access-key", "s3.secret-key"}
+    assert _redaction.public_options(GIVEN) == {"s3.endpoint": "http://127.0.0.1:9000"}
+    assert set(_redaction.secret_options(GIVEN)) == {"s3.access-key", "s3.secret-key"}
 
 
 def test_a_job_that_says_nothing_leaves_settings_and_one_that_says_something_else_warns(

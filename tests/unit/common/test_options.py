@@ -132,9 +132,10 @@ def test_keys_of_flink_without_effect_come_with_what_there_is_instead():
 @pytest.mark.parametrize(
     ("key", "value", "is_refused"),
     [
-        ("security.ssl.rest.authentication-enabled", "true", True),
-        ("security.ssl.rest.authentication-enabled", "false", False),
-        ("security.ssl.internal.keystore", "/keys", True),
+        ("security.ssl.enabled", "true", True),
+        ("security.ssl.enabled", "false", False),
+        ("security.ssl.rest.keystore", "/keys", True),
+        ("security.ssl.internal.keystore", "/keys", False),
         ("security.kerberos.login.keytab", "/keytab", True),
         ("security.kerberos.login.use-ticket-cache", "true", False),
         ("fs.default-scheme", "hdfs://host/", True),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from firesteel.control.certificates import make_certificates
 from firesteel.control.channel import AuthenticationError, connect_channel
 from firesteel.control.collect_protocol import open_collector
 from firesteel.control.protocol import (
@@ -44,6 +45,7 @@ from firesteel.plan.results import (
     encode_received,
     encode_results,
 )
+from firesteel.plan.tls_identity import TlsIdentity
 
 TIMEOUT = 300.0  # for what will never happen: machines may be slow
 TASK = TaskHello("job", 1, TaskId(0, 0))
@@ -102,9 +104,17 @@ def recorder() -> Recorder:
     return Recorder()
 
 
-@pytest.fixture
-def server(recorder: Recorder) -> Iterator[ControlServer]:
-    server = ControlServer(Listening(), recorder)
+@pytest.fixture(scope="module")
+def identity() -> TlsIdentity:
+    made = make_certificates([], 2, "a password")
+    return TlsIdentity(made.authority, made.certificate, made.key)
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def server(
+    recorder: Recorder, identity: TlsIdentity, request: pytest.FixtureRequest
+) -> Iterator[ControlServer]:
+    server = ControlServer(Listening(tls=identity if request.param == "encrypted" else None), recorder)
     yield server
     recorder.may_read.set()
     server.close()

@@ -12,11 +12,12 @@ import firesteel.spark
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.options import JOBMANAGER_PORT
-from firesteel.datastream import StreamExecutionEnvironment
+from firesteel.datastream._given_options import checked
 from firesteel.plan.executor import Listening
 from firesteel.spark.jvm_process import properties
 from firesteel.spark.session import listening_beside
 from firesteel.spark.settings import AUTHENTICATION, session_settings
+from firesteel.testing import simulated_environment
 
 GUARD = Path(firesteel.spark.__file__).parent / "guard"
 
@@ -96,10 +97,22 @@ def test_ports_that_are_none_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["security.ssl.internal.enabled", "security.ssl.rest.enabled", "security.ssl.enabled"]
+    ("key", "words"),
+    [
+        ("security.ssl.enabled", r"security\.ssl\.internal\.enabled' and 'security\.ssl\.rest\.enabled"),
+        ("security.ssl.rest.keystore", r"PEM.*security\.ssl\.rest\.cert-file"),
+        ("security.ssl.algorithms", "TLS 1.2 and newer"),
+    ],
 )
-def test_tls_of_flink_is_refused_with_what_there_is_instead(key: str) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict({key: "true"}))
+def test_options_of_flink_that_mean_something_else_are_refused_with_what_there_is_instead(
+    key: str, words: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=words):
+        checked(Configuration.from_dict({key: "something"}))
+
+
+def test_rest_without_a_certificate_does_not_start_a_job() -> None:
+    env = simulated_environment(configuration=Configuration.from_dict({"security.ssl.rest.enabled": "true"}))
     env.from_collection([1]).print()
-    with pytest.raises(NotImplementedError, match=r"security\.ssl\..*enabled.*spark\.network\.crypto"):
+    with pytest.raises(InvalidOptionError, match=r"security\.ssl\.rest\.cert-file"):
         env.execute()

@@ -8,6 +8,7 @@ from typing import Any
 from firesteel.common._thread_stacks import dump_threads
 from firesteel.logs.log_book import LOGS
 from firesteel.rest.endpoints import GET_METRICS, Call, Endpoint
+from firesteel.rest.access import Role
 from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
 from firesteel.rest.paths.found import TAIL, all_jobs, named_log
@@ -27,7 +28,7 @@ _NO_FILE = (
 
 
 def _config(call: Call) -> Any:
-    return views.dashboard_config()
+    return views.dashboard_config(call.role is Role.OPERATOR)
 
 
 def _overview(call: Call) -> Any:

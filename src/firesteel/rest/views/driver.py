@@ -39,8 +39,8 @@ REFRESH_MS = 3000
 _REVISION = "firesteel"
 
 
-def dashboard_config() -> dict[str, Any]:
-    """What a page needs to know."""
+def dashboard_config(may_change: bool = True) -> dict[str, Any]:
+    """What a page needs to know; ``may_change``: who asks may do more than look."""
     return {
         "refresh-interval": REFRESH_MS,
         "timezone-name": time.tzname[time.localtime().tm_isdst > 0],
@@ -49,7 +49,7 @@ def dashboard_config() -> dict[str, Any]:
         "flink-revision": _REVISION,
         "features": {
             "web-submit": False,
-            "web-cancel": True,
+            "web-cancel": may_change,
             "web-rescale": False,
             "web-history": False,
         },

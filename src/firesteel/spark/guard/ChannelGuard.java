@@ -2,6 +2,7 @@ package firesteel;
 
 import io.netty.bootstrap.ChannelInitializerExtension;
 import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufAllocator;
 import io.netty.buffer.Unpooled;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandler;
@@ -10,6 +11,8 @@ import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.ChannelOutboundHandlerAdapter;
 import io.netty.channel.ChannelPromise;
 import io.netty.channel.ServerChannel;
+import io.netty.handler.ssl.SslHandler;
+import io.netty.handler.stream.ChunkedInput;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
@@ -29,15 +32,22 @@ import java.util.concurrent.TimeUnit;
  * - has every connection that Spark's network layer opens begin with a token, and closes those that it accepts without.
  *
  * Both ends of all these connections are in one JVM. The token comes from the environment, which only the user who
- * runs the JVM can read.
+ * runs the JVM can read. Where there is none, in the executors of a cluster, neither of these is done.
+ *
+ * With -Dfiresteel.client.certificates=true Spark's connections are encrypted (spark.ssl.rpc.enabled). Spark itself then lets in
+ * clients that have no certificate; this one does not. And it copies messages before they are encrypted: the streaming shuffle
+ * uses a buffer again as soon as it was sent, and fails its task when somebody still holds it then, as Netty's encryption does.
  *
  * scripts/guard compiles this file into guard.jar.
  */
 public final class ChannelGuard extends ChannelInitializerExtension {
     private static final String TOKEN_VARIABLE = "FIRESTEEL_CHANNEL_TOKEN";
     private static final String SPARK = "org.apache.spark.network.";
+    private static final String CHUNKED_WRITER = "chunkedWriter";
     private static final int PATIENCE_SECONDS = 20;
+    private static final int LARGEST_COPY = 16 << 20;
     private static final byte[] TOKEN = token();
+    private static final boolean DEMANDS_CERTIFICATES = Boolean.getBoolean("firesteel.client.certificates");
 
     private static byte[] token() {
         String text = System.getenv(TOKEN_VARIABLE);
@@ -46,12 +56,20 @@ public final class ChannelGuard extends ChannelInitializerExtension {
 
     @Override
     public void postInitializeServerListenerChannel(ServerChannel channel) {
-        channel.pipeline().addLast(new BindToLoopback());
+        if (TOKEN.length > 0) {
+            channel.pipeline().addLast(new BindToLoopback());
+        }
     }
 
     @Override
     public void postInitializeServerChildChannel(Channel channel) {
-        if (TOKEN.length > 0 && isOfSpark(channel)) {
+        if (!isOfSpark(channel)) {
+            return;
+        }
+        if (DEMANDS_CERTIFICATES) {
+            channel.pipeline().addFirst(new DemandCertificate());
+        }
+        if (TOKEN.length > 0) {
             channel.pipeline().addFirst(new ExpectToken());
         }
     }
@@ -78,6 +96,48 @@ public final class ChannelGuard extends ChannelInitializerExtension {
                 bound = new InetSocketAddress(loopback, ((InetSocketAddress) address).getPort());
             }
             super.bind(context, bound, promise);
+        }
+    }
+
+    /** Spark puts its own handlers, that of TLS among them, into the pipeline between this one's arrival and its first event. */
+    private static final class DemandCertificate extends ChannelInboundHandlerAdapter {
+        @Override
+        public void channelActive(ChannelHandlerContext context) throws Exception {
+            SslHandler encryption = context.pipeline().get(SslHandler.class);
+            if (encryption == null) {
+                context.close();
+                return;
+            }
+            encryption.engine().setNeedClientAuth(true);
+            context.pipeline().addAfter(CHUNKED_WRITER, null, new CopyMessages());
+            context.pipeline().remove(this);
+            context.fireChannelActive();
+        }
+    }
+
+    /** Stands where Spark's encoder hands over what it has made; larger messages are blocks of files, which nobody uses again. */
+    private static final class CopyMessages extends ChannelOutboundHandlerAdapter {
+        @Override
+        public void write(ChannelHandlerContext context, Object message, ChannelPromise promise) throws Exception {
+            Object sent = message;
+            if (message instanceof ChunkedInput && ((ChunkedInput<?>) message).length() <= LARGEST_COPY) {
+                sent = copied(context.alloc(), (ChunkedInput<?>) message);
+            }
+            super.write(context, sent, promise);
+        }
+
+        private static ByteBuf copied(ByteBufAllocator allocator, ChunkedInput<?> message) throws Exception {
+            ByteBuf copy = allocator.buffer((int) message.length());
+            try {
+                while (!message.isEndOfInput()) {
+                    ByteBuf part = (ByteBuf) message.readChunk(allocator);
+                    copy.writeBytes(part);
+                    part.release();
+                }
+            } finally {
+                message.close();
+            }
+            return copy;
         }
     }
 

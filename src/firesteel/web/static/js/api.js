@@ -34,10 +34,16 @@ export function onConnection(listener) {
 
 const tell = (state) => listeners.forEach((listener) => listener(state));
 
-/** Sent as bearer token with every request, until the browser's tab is closed. */
+/** Sent as bearer token with every request, until the browser's tab is closed; none: not any more. */
 export function useToken(token) {
-  sessionStorage.setItem(TOKEN, token);
+  if (token) sessionStorage.setItem(TOKEN, token);
+  else sessionStorage.removeItem(TOKEN);
+  answers.clear(); // what one may see and do depends on who one is
+  lacking.clear();
+  dispatchEvent(new CustomEvent("token"));
 }
+
+export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
 
 async function request(method, path, { body, signal, raw = false } = {}) {
   const headers = raw ? {} : { Accept: "application/json" };

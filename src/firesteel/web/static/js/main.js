@@ -1,6 +1,6 @@
 // Puts the pages together: which address opens which page, and which key does what.
 
-import { get } from "./api.js";
+import { get, hasToken } from "./api.js";
 import { inform, isOpen } from "./dialog.js";
 import { h } from "./dom.js";
 import { message } from "./parts/controls.js";
@@ -16,7 +16,7 @@ import { metrics } from "./pages/metrics.js";
 import { overview } from "./pages/overview.js";
 import { submit } from "./pages/submit.js";
 import { timeline } from "./pages/timeline.js";
-import { setInterval } from "./poll.js";
+import { setInterval, wakeAll } from "./poll.js";
 import { route } from "./router.js";
 import { drawTop, NAVIGATION, openPage, toggleTheme, togglePause } from "./shell.js";
 
@@ -78,14 +78,18 @@ function goToTab(name) {
   if (jid) location.hash = `#/jobs/${jid}/${name}`;
 }
 
+let again = 0;
+
 async function readConfiguration() {
+  clearTimeout(again);
   try {
     const config = await get("/config");
     setInterval(config["refresh-interval"]);
     drawTop();
+    if (hasToken()) wakeAll(); // which buttons there are depends on its role
   } catch {
-    // The banner says that nobody answers; until somebody does, the defaults will do.
-    setTimeout(readConfiguration, 5000);
+    // The banner says that nobody answers, or wants a token; until then the defaults will do.
+    again = setTimeout(readConfiguration, 5000);
   }
 }
 
@@ -96,5 +100,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("keydown", onKey);
 addEventListener("shortcuts", showShortcuts);
 addEventListener("hashchange", open);
+addEventListener("token", readConfiguration);
 open();
 readConfiguration();

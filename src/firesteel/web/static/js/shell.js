@@ -1,6 +1,6 @@
 // What surrounds every page: the bar at the top, the banner, and the life of the page that is open.
 
-import { newest, onConnection, useToken } from "./api.js";
+import { hasToken, newest, onConnection, useToken } from "./api.js";
 import { h, show } from "./dom.js";
 import { confirm, say } from "./dialog.js";
 import { isPaused, poll, setPaused, wakeAll } from "./poll.js";
@@ -42,6 +42,7 @@ export function drawTop() {
       h("span", { class: "version" }, newest("/config")?.["flink-version"] ?? ""),
       h("button", { class: `quiet live ${connection.reachable && !isPaused() ? "on" : ""}`, "aria-pressed": String(isPaused()), onClick: togglePause, title: "Pause or resume (p)" },
         isPaused() ? "Paused" : connection.reachable ? "Live" : "Waiting"),
+      hasToken() ? h("button", { key: "token", class: "quiet", onClick: () => useToken(""), title: "Forget the token of this tab" }, "Forget token") : null,
       h("button", { class: "quiet", onClick: toggleTheme, title: "Light or dark (d)", "aria-label": isDark() ? "Light colours" : "Dark colours" }, isDark() ? "☀" : "☾"),
       h("button", { class: "quiet", onClick: () => dispatchEvent(new CustomEvent("shortcuts")), title: "Keyboard shortcuts (?)", "aria-label": "Keyboard shortcuts" }, "?")));
 }
@@ -62,8 +63,7 @@ function askForToken() {
     fields: [{ name: "token", label: "Bearer token", type: "password" }],
     confirmLabel: "Use it",
     act: async ({ token }) => {
-      useToken(token);
-      wakeAll();
+      useToken(token.trim());
       return "The pages ask with this token now.";
     },
   });
@@ -76,6 +76,10 @@ onConnection(({ reachable, denied }) => {
   drawTop();
 });
 onSystemChange(drawTop);
+addEventListener("token", () => {
+  drawTop();
+  wakeAll();
+});
 
 /** Open the page of the current address; the page before it stops asking. */
 export function openPage({ missing }) {

@@ -1,0 +1,113 @@
+"""What travels between driver, executors and tasks, as somebody sees it who listens to the network."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cluster import Cluster, standalone_cluster
+from packets import captured
+from support import PROGRAMS, Driver, until
+from test_attacks import ports_of
+
+from firesteel.cli.main import main
+from firesteel.common._tls import TlsFiles, client_context
+
+Start = Callable[..., Driver]
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow]
+
+#: What the options of Firesteel are for Spark's own daemons.
+DAEMONS = {
+    "security.ssl.internal.keystore": "spark.ssl.rpc.keyStore",
+    "security.ssl.internal.keystore-password": "spark.ssl.rpc.keyStorePassword",
+    "security.ssl.internal.truststore": "spark.ssl.rpc.trustStore",
+    "security.ssl.internal.truststore-password": "spark.ssl.rpc.trustStorePassword",
+}
+LINES = 200  # some of them large chunks: Spark's buffers are used again and again
+
+
+@contextmanager
+def encrypted_cluster(directory: Path) -> Iterator[tuple[Cluster, Path]]:
+    """A cluster as docs/security.md says, and where its certificates are."""
+    certificates = directory / "certificates"
+    made = CliRunner().invoke(main, ["certificates", str(certificates)])
+    assert made.exit_code == 0, made.output
+    lines = (certificates / "config.yaml").read_text().splitlines()
+    options = dict(line.split(": ", 1) for line in lines if ".internal." in line)
+    daemons = {DAEMONS[key]: value for key, value in options.items() if key in DAEMONS}
+    daemons |= {
+        "spark.ssl.rpc.enabled": "true",
+        "spark.ssl.rpc.protocol": "TLSv1.3",
+        "spark.ssl.rpc.keyPassword": daemons["spark.ssl.rpc.keyStorePassword"],
+    }
+    mark = uuid.uuid4().hex
+    with standalone_cluster(directory / "cluster", mark, daemons=daemons, drivers=options) as running:
+        yield running, certificates
+
+
+def telling(start: Start, word: str, *options: str, **variables: str) -> Driver:
+    """A job that sends a word over all its connections; returns when it has done so for a while."""
+    program = [str(PROGRAMS / "telling.py"), word[::-1]]
+    run = start("-m", "firesteel.cli.main", "run", "-p", "2", *options, *program, **variables)
+    _goes_on(run, word)
+    return run
+
+
+def _goes_on(run: Driver, word: str) -> None:
+    before = run.stdout().count(word)
+
+    def told() -> bool:
+        assert run.popen.poll() is None, run.stderr()
+        return run.stdout().count(word) >= before + LINES
+
+    until(told, "the word was printed often enough")
+
+
+def test_no_record_crosses_in_clear(driver: Start, tmp_path: Path) -> None:
+    word, plain_word = f"told-{uuid.uuid4().hex}", f"told-{uuid.uuid4().hex}"
+    with captured(word.encode(), plain_word.encode()) as packets:
+        telling(driver, plain_word).kill_family()
+        with encrypted_cluster(tmp_path) as (cluster, certificates):
+            run = telling(driver, word, "-m", cluster.url, **cluster.environment)
+            _only_members_are_let_in(cluster, certificates)
+            _goes_on(run, word)
+            run.kill_family()
+            logs = [path.read_text() for path in (tmp_path / "cluster").glob("*.log")]
+            commands = [process.command for process in cluster.executors()]
+    assert packets.seen[plain_word.encode()] > 0, "who listens sees what is not encrypted"
+    assert packets.seen[word.encode()] == 0
+    password = (certificates / "config.yaml").read_text().partition("keystore-password: ")[2].split()[0]
+    assert not any(password in text for text in (run.stderr(), *logs, *commands))
+
+
+def _only_members_are_let_in(cluster: Cluster, certificates: Path) -> None:
+    """The streaming shuffle sends records to whoever asks: but for TLS, with a certificate."""
+    files = [str(certificates / name) for name in ("cert.pem", "key.pem", "ca.pem")]
+    member = client_context(TlsFiles(*files), verifies_hostname=False)
+    stranger = client_context(TlsFiles(None, None, files[2]), verifies_hostname=False)
+    shuffle = [port.number for port in ports_of(cluster.executors()) if port.address == "*"]
+    assert shuffle, "tasks with receivers listen"
+    for port in shuffle:
+        assert _is_turned_away(port, stranger)
+        assert not _is_turned_away(port, member)
+
+
+def _is_turned_away(port: int, context: ssl.SSLContext) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        try:
+            with context.wrap_socket(sock) as encrypted:
+                # With TLS 1.3 a client learns only with what it reads that the server wants a certificate. A member is
+                # not told anything: the server waits for what it has to say.
+                encrypted.settimeout(2.0)
+                return encrypted.recv(1) == b""
+        except TimeoutError:
+            return False
+        except (ssl.SSLError, ConnectionError):
+            return True
