@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from firesteel.common.errors import CheckpointError
+from firesteel.common.errors import CheckpointError, FiresteelError
 from firesteel.common.job_status import JobStatus
 
 __all__ = ["PendingRequests"]
@@ -16,10 +16,14 @@ T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
-    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread."""
+    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread.
 
-    def __init__(self, what: str, job_name: str) -> None:
+    ``too_late``: the error of those that are not answered before the job is over.
+    """
+
+    def __init__(self, what: str, job_name: str, too_late: type[FiresteelError] = CheckpointError) -> None:
         self._what = what
+        self._error = too_late
         self._job_name = job_name
         self._numbers = itertools.count(1)
         self._futures: dict[int, Future[T]] = {}
@@ -57,6 +61,6 @@ class PendingRequests(Generic[T]):
         for request in left:
             self.answer(request, None, None)
 
-    def _too_late(self) -> CheckpointError:
+    def _too_late(self) -> FiresteelError:
         how = "" if self._ended is None else f": {self._ended.name}"
-        return CheckpointError(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+        return self._error(f"no {self._what} of job '{self._job_name}': the job is over{how}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -18,7 +20,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_query
+from firesteel.common.completable_future import CompletableFuture
+from firesteel.rest.endpoints import Call, Context, Endpoint, Later, read_body, read_query
 from firesteel.rest.errors import RestError
 from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
@@ -69,6 +72,8 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
             call = Call(context, path, read_query(endpoint, request.query_params), body)
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)
+            if isinstance(answer, Later):
+                answer = await _outcome(answer)
             return _response(answer, endpoint.status)
         except RestError as error:
             return _errors(error.status, *error.sentences)
@@ -79,6 +84,23 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
             return _errors(500, f"{type(error).__name__}: {error}", "the log of the driver has more")
 
     return handle
+
+
+async def _outcome(answer: Later) -> Any:
+    """What an answer that comes later has become."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def tell(_: CompletableFuture) -> None:
+        with contextlib.suppress(RuntimeError):  # the service has ended meanwhile
+            loop.call_soon_threadsafe(done.set)
+
+    answer.outcome.add_done_callback(tell)
+    try:
+        await asyncio.wait_for(done.wait(), answer.seconds)
+    except TimeoutError:
+        raise answer.late from None
+    return answer.show(answer.outcome)
 
 
 async def _content(request: Request) -> bytes:

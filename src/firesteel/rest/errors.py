@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Conflict", "Malformed", "NotFound", "NotThere", "RestError"]
+__all__ = ["Conflict", "Malformed", "NotFound", "NotThere", "RestError", "TooLate", "Unavailable"]
 
 
 class RestError(Exception):
@@ -31,6 +31,18 @@ class Conflict(RestError):
     """The job is in a state in which that cannot be done."""
 
     status = 409
+
+
+class Unavailable(RestError):
+    """Nobody can answer now, and later somebody can."""
+
+    status = 503
+
+
+class TooLate(RestError):
+    """A task has not answered in time."""
+
+    status = 504
 
 
 class NotThere(RestError):
