@@ -35,18 +35,24 @@ SITUATIONS: tuple[tuple[str, float | None, str], ...] = (
     ("saturated, in memory", None, "hashmap"),
 )
 #: Milliseconds for p50 and p99.
-TARGETS = {"1,000 records/s, in memory": (5.0, 25.0), "1,000 records/s, on disk": (5.0, 25.0), "saturated, in memory": (25.0, 100.0)}
+TARGETS = {
+    "1,000 records/s, in memory": (5.0, 25.0),
+    "1,000 records/s, on disk": (5.0, 25.0),
+    "saturated, in memory": (25.0, 100.0),
+}
 
 
 class Counting(KeyedProcessFunction):
     """Counts records by key."""
 
     def open(self, runtime_context: Any) -> None:
+        """Get the state."""
         descriptor = ValueStateDescriptor("count", Types.LONG())
         descriptor.set_queryable("counts")
         self._count = runtime_context.get_state(descriptor)
 
     def process_element(self, value: int, ctx: Any) -> None:
+        """One more."""
         self._count.update((self._count.value() or 0) + 1)
 
 
@@ -135,7 +141,17 @@ def measure(results: Any, situation: str, rate: float | None, backend: str, seco
     p50, p99 = percentile(asked, 0.5), percentile(asked, 0.99)
     wanted = TARGETS[situation]
     results.table(
-        ["situation", "p50", "p99", "largest", "floor p50", "ratio", f"{IN_FLIGHT} at a time", "p50 target", "p99 target"],
+        [
+            "situation",
+            "p50",
+            "p99",
+            "largest",
+            "floor p50",
+            "ratio",
+            f"{IN_FLIGHT} at a time",
+            "p50 target",
+            "p99 target",
+        ],
         [
             [
                 situation,

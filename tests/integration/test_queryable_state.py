@@ -125,7 +125,9 @@ def test_a_job_whose_task_is_killed_answers_again(environment: SparkEnvironment,
     env = environment(2, **options)
     source = DataGeneratorSource(lambda number: number % KEYS, None, RateLimiterStrategy.per_second(2000))
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "Numbers")
-    numbers.key_by(lambda number: number, key_type=Types.LONG()).process(Counting()).add_sink(DiscardingSink())
+    numbers.key_by(lambda number: number, key_type=Types.LONG()).process(Counting()).add_sink(
+        DiscardingSink()
+    )
     job = env.execute_async("killed")
     assert isinstance(job, MasterJobClient)
 

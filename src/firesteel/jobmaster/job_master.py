@@ -153,8 +153,7 @@ class JobMaster:
         self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name)
         self._queries: PendingRequests[bytes] = PendingRequests("answer", plan.name, QueryableStateError)
         self._checkpoint_settings = checkpoints = settings.checkpoints
-        takes_checkpoints = checkpoints is not None and checkpoints.interval is not None
-        self._buffers = CollectBuffers(plan, takes_checkpoints)
+        self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
         self._attempt_master: AttemptMaster | None = None
         self._runner: AttemptRunner | None = None

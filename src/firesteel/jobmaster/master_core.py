@@ -281,6 +281,7 @@ class MasterCore:
         match instruction:
             case StartAttempt(attempt, _, restore):
                 self._restore = restore
+                self._out += self.queryable.end_attempt()
                 self._out += self._heartbeats.begin(attempt, self._now)
                 self._coordinate(AttemptStarting())
                 states = {} if restore is None else restore.enumerators

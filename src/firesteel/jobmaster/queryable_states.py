@@ -104,6 +104,10 @@ class QueryableStates:
         #: Those that are known now, by name; may be read from any thread.
         self.shown: tuple[QueryableState, ...] = ()
 
+    def change_plan(self, plan: JobPlan) -> None:
+        """The next attempt runs as this plan, with another parallelism say; between two attempts."""
+        self._plan = plan
+
     def registered(self, state: QueryableStateRegistered) -> ProgramError | None:
         """A subtask has a state under a name; what is wrong with that, if anything is."""
         location = self._states.get(state.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import ssl
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -41,10 +42,17 @@ class QueryableStateClient:
 
     ``remote_hostname`` and ``remote_port`` are those of the REST interface of the job's driver. A look-up may take
     ``timeout`` seconds altogether. When the job restarts meanwhile, it is asked again until then; 0 asks once.
+    ``token`` is sent with every request (``Authorization: Bearer``); with ``tls`` connections are encrypted.
     """
 
     def __init__(
-        self, remote_hostname: str = "localhost", remote_port: int = 8081, *, timeout: float = 10.0
+        self,
+        remote_hostname: str = "localhost",
+        remote_port: int = 8081,
+        *,
+        timeout: float = 10.0,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not isinstance(remote_hostname, str) or not remote_hostname:
             raise InvalidArgumentError(f"a host has a name or an address, got {short_repr(remote_hostname)}")
@@ -53,6 +61,8 @@ class QueryableStateClient:
         self._host = remote_hostname
         self._port = remote_port
         self._timeout = timeout
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._tls = tls
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="firesteel-queries")
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
 
@@ -132,8 +142,9 @@ class QueryableStateClient:
                 return self._ask(
                     path, seconds
                 )  # the other side may have closed a connection that nobody used for a while
+            scheme = "http" if self._tls is None else "https"
             raise UnknownLocationError(
-                f"http://{self._host}:{self._port} does not answer: {type(error).__name__}: {error}; has the job ended? "
+                f"{scheme}://{self._host}:{self._port} does not answer: {type(error).__name__}: {error}; has the job ended? "
                 "Its driver has the REST interface"
             ) from error
 
@@ -141,13 +152,15 @@ class QueryableStateClient:
         try:
             return self._idle.get_nowait(), False
         except queue.Empty:
+            if self._tls is not None:
+                return http.client.HTTPSConnection(self._host, self._port, context=self._tls), True
             return http.client.HTTPConnection(self._host, self._port), True
 
     def _exchange(self, connection: http.client.HTTPConnection, path: str, seconds: float) -> tuple[int, Any]:
         connection.timeout = seconds
         if connection.sock is not None:
             connection.sock.settimeout(seconds)
-        connection.request("GET", path)
+        connection.request("GET", path, headers=self._headers)
         with connection.getresponse() as response:
             content = response.read()
             status, is_json = response.status, "json" in response.headers.get("Content-Type", "")

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from firesteel.common.completable_future import CompletableFuture
-from firesteel.rest.endpoints import Call, Context, Endpoint, Later, read_body, read_query
+from firesteel.rest.endpoints import Call, Context, Endpoint, JsonAnswer, Later, read_body, read_query
 from firesteel.rest.errors import RestError
 from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
@@ -121,6 +121,8 @@ class _TooLarge(RestError):
 def _response(answer: Any, status: int) -> Response:
     if isinstance(answer, Path):
         return StreamingResponse(_content_now(answer), media_type="text/plain", headers=_HEADERS)
+    if isinstance(answer, JsonAnswer):
+        return Response(bytes(answer), status, headers=_HEADERS, media_type="application/json")
     return JSONResponse(answer, status, headers=_HEADERS)
 
 

@@ -15,7 +15,7 @@ from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory
 
-__all__ = ["Call", "Context", "Endpoint", "Later", "Parameter", "read_body", "read_query"]
+__all__ = ["Call", "Context", "Endpoint", "JsonAnswer", "Later", "Parameter", "read_body", "read_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,10 @@ class Endpoint:
 
 #: An answer that is a file.
 FileAnswer = Path
+
+
+class JsonAnswer(bytes):
+    """An answer that is JSON already: a large one is not read and written again."""
 
 
 def read_query(endpoint: Endpoint, given: Mapping[str, str]) -> dict[str, Any]:

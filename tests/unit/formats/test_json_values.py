@@ -110,7 +110,7 @@ def test_without_a_declared_type_a_value_is_what_it_looks_like() -> None:
     assert writer(None)({1: "one"}) == [[1, "one"]]
     assert writer(None)(Row(a=1)) == {"a": 1}
     with pytest.raises(
-        TypeMismatchError, match="expected a value that has a form in JSON, got <object.*declare the type"
+        TypeMismatchError, match=r"expected a value that has a form in JSON, got <object.*declare the type"
     ):
         writer(None)([object()])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,6 +171,19 @@ def test_two_states_of_one_name_are_a_mistake_of_the_program() -> None:
         "two states of job 'job' are queryable as 'counts': 'count' of 'Count' and 'sum' of 'Sum'; give each a name of its "
         "own in set_queryable()"
     )
+
+
+def test_with_another_plan_keys_may_have_another_subtask() -> None:
+    machine = states()
+    machine.end_attempt()
+    narrow = plan()
+    narrow = replace(narrow, vertices=(narrow.vertices[0], replace(narrow.vertices[1], parallelism=1)))
+    machine.change_plan(narrow)
+    machine.registered(registered())
+    for number in range(20):
+        sent = machine.ask(number, "counts", number)
+        assert isinstance(sent, SendToTasks)
+        assert sent.tasks == (TaskId(1, FIRST_TASK),)
 
 
 def test_those_who_ask_too_fast_are_told_so() -> None:

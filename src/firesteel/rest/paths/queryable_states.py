@@ -13,7 +13,7 @@ from firesteel.common.errors import (
     UnknownKvStateLocationError,
     UnknownLocationError,
 )
-from firesteel.rest.endpoints import Call, Endpoint, Later, Parameter
+from firesteel.rest.endpoints import Call, Endpoint, JsonAnswer, Later, Parameter
 from firesteel.rest.errors import Conflict, Malformed, NotFound, RestError, TooLate, Unavailable
 from firesteel.rest.paths.found import job_in
 from firesteel.rest.schemas import TEXT
@@ -71,7 +71,7 @@ def _shown(name: str, outcome: CompletableFuture) -> Any:
     error = outcome.exception()
     if error is not None:
         raise _refusal(error)
-    return {"name": name, "value": json.loads(outcome.result())}
+    return JsonAnswer(b'{"name":%b,"value":%b}' % (json.dumps(name).encode(), outcome.result()))
 
 
 def _refusal(error: BaseException) -> RestError:
