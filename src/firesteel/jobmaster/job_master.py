@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from firesteel.checkpoint.storage import check_writable
-from firesteel.common.errors import CheckpointError, JobCancelledError, QueryableStateError, StorageError
+from firesteel.common.errors import CheckpointError, JobCancelledError, StorageError
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
@@ -76,7 +76,7 @@ from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.metric_registry import MetricRegistry
-from firesteel.jobmaster.pending_requests import PendingRequests
+from firesteel.jobmaster.pending_requests import PendingQueries, PendingRequests
 from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
@@ -151,7 +151,7 @@ class JobMaster:
         )
         self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name)
         self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name)
-        self._queries: PendingRequests[bytes] = PendingRequests("answer", plan.name, QueryableStateError)
+        self._queries = PendingQueries("answer", plan.name)
         self._checkpoint_settings = checkpoints = settings.checkpoints
         self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory

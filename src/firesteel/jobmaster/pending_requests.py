@@ -7,23 +7,22 @@ import threading
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from firesteel.common.errors import CheckpointError, FiresteelError
+from firesteel.common.errors import CheckpointError, FiresteelError, QueryableStateError
 from firesteel.common.job_status import JobStatus
 
-__all__ = ["PendingRequests"]
+__all__ = ["PendingQueries", "PendingRequests"]
 
 T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
-    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread.
+    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread."""
 
-    ``too_late``: the error of those that are not answered before the job is over.
-    """
+    #: The error of those that are not answered before the job is over.
+    error: type[FiresteelError] = CheckpointError
 
-    def __init__(self, what: str, job_name: str, too_late: type[FiresteelError] = CheckpointError) -> None:
+    def __init__(self, what: str, job_name: str) -> None:
         self._what = what
-        self._error = too_late
         self._job_name = job_name
         self._numbers = itertools.count(1)
         self._futures: dict[int, Future[T]] = {}
@@ -63,4 +62,10 @@ class PendingRequests(Generic[T]):
 
     def _too_late(self) -> FiresteelError:
         how = "" if self._ended is None else f": {self._ended.name}"
-        return self._error(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+        return self.error(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+
+
+class PendingQueries(PendingRequests[bytes]):
+    """Questions for the state of a job."""
+
+    error = QueryableStateError
