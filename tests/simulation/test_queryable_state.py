@@ -20,7 +20,7 @@ from firesteel.common.errors import (
     UnknownLocationError,
     UnsupportedOperationError,
 )
-from firesteel.datastream import CustomStateBackend, StreamExecutionEnvironment
+from firesteel.datastream import CustomStateBackend, DiscardingSink, StreamExecutionEnvironment
 from firesteel.datastream.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
 from firesteel.datastream.state import (
     AggregatingStateDescriptor,
@@ -345,6 +345,47 @@ def test_what_is_given_can_only_be_read(rest: RestClient, client: QueryableState
         with pytest.raises(UnsupportedOperationError, match="can only be read"):
             change()
     job.cancel().result()
+
+
+class Twice(KeyedProcessFunction):
+    """Adds every number twice, and so much comes out in between that the call has to pause there."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ListStateDescriptor("numbers", Types.LONG())
+        descriptor.set_queryable("numbers")
+        self._numbers = runtime_context.get_list_state(descriptor)
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[bytes]:
+        self._numbers.add(value)
+        for _ in range(20):
+            yield bytes(1 << 20)
+        self._numbers.add(value)
+
+
+def test_nobody_sees_half_of_what_a_record_does(rest: RestClient, client: QueryableStateClient) -> None:
+    env = environment()
+    source = ScriptedSource([*(Emit([number]) for number in range(40)), WaitForever()])
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "Numbers")
+    twice = numbers.key_by(lambda number: number % 2, key_type=Types.LONG()).process(Twice())
+    twice.rebalance().map(len).add_sink(DiscardingSink())
+    job = env.execute_async("twice")
+    descriptor = ListStateDescriptor("x", Types.LONG())
+    lengths: set[int] = set()
+    while len(seen := _numbers(client, job, descriptor)) < 40:
+        lengths.add(len(seen))
+        assert seen[::2] == seen[1::2]
+    assert lengths - {0}, "it was asked while the job was at work"
+    job.cancel().result()
+
+
+def _numbers(client: QueryableStateClient, job: Any, descriptor: StateDescriptor) -> list[int]:
+    try:
+        found: list[int] = (
+            client.get_kv_state(job.get_job_id(), "numbers", 0, Types.LONG(), descriptor).result().get()
+        )
+    except UnknownKeyOrNamespaceError:
+        return []
+    return found
 
 
 def test_a_client_without_a_server_says_so() -> None:
