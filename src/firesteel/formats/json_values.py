@@ -18,6 +18,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 from firesteel.common.errors import TypeMismatchError
@@ -164,8 +165,8 @@ _BASIC_WRITERS: dict[BasicType, One] = {
 }
 _PLAIN_WRITERS: tuple[tuple[type | tuple[type, ...], One], ...] = (
     (str, str.__str__),
-    (int, int),
-    (float, _number),
+    (Integral, int),  # numpy's, too
+    (Real, _number),
     ((bytes, bytearray, memoryview), _base64),
     ((Decimal, uuid.UUID), str),
     ((datetime.date, datetime.time), _isoformat),

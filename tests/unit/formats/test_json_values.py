@@ -11,6 +11,7 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +109,7 @@ def test_without_a_declared_type_a_value_is_what_it_looks_like() -> None:
         [1, "a"],
     ]
     assert writer(None)({1: "one"}) == [[1, "one"]]
+    assert json.dumps(writer(None)([np.int64(3), np.float32(0.5)])) == "[3, 0.5]"
     assert writer(None)(Row(a=1)) == {"a": 1}
     with pytest.raises(
         TypeMismatchError, match=r"expected a value that has a form in JSON, got <object.*declare the type"
