@@ -56,6 +56,7 @@ STEPS = (
     Step("windows", "Windows", None, 4.0),
     Step("slow_function", "Slow functions", None, 4.0),
     Step("metrics", "What metrics cost", None, 5.0),
+    Step("queryable_state", "Look-ups in the state of a running job", None, 2.0),
     Step("nexmark", "Nexmark", None, 8.0),
 )
 

@@ -159,7 +159,7 @@ ANSWERS: tuple[FlinkOptions, ...] = (
              "execution.state-recovery.approximate-local-recovery"),
     _ignored("nothing has to be forced: there are no iterations", "execution.checkpointing.force"),
     _ignored("state is in the same process as the functions", "execution.async-state.", "python.map-state."),
-    _ignored("savepoints can be read with firesteel.state_processor", "queryable-state.", "query."),
+    _ignored("queries of state go to the REST interface (docs/queryable_state.md)", "queryable-state.", "query."),
     # How jobs run.
     _ignored("the stages of a batch job run one after another, on Spark's shuffle, with sorted inputs (docs/architecture.md)",
              "execution.batch.", "execution.batch-", "execution.sorted-inputs.", "execution.sort-partition.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from firesteel.common._override import override
@@ -90,6 +90,13 @@ class CompletableFuture:
     def add_done_callback(self, callback: Callable[[CompletableFuture], None]) -> None:
         """Call `callback` with this future once it is done, at once if it is."""
         self._future.add_done_callback(lambda _: callback(self))
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the result in a coroutine: ``await future``; not in PyFlink."""
+        import asyncio
+
+        value = yield from asyncio.wrap_future(self._future).__await__()
+        return value if self._convert is None else self._convert(value)
 
     @override
     def __str__(self) -> str:

@@ -26,6 +26,10 @@
     │   ├── CorruptStateError               a checkpoint, savepoint or state file is damaged or cut off
     │   ├── IncompatibleStateError          the state does not fit the program that wants to go on with it
     │   └── NoSuchSnapshotError             there is no checkpoint or savepoint at a place
+    ├── QueryableStateError               a query of a running job's state has no answer
+    │   ├── UnknownKvStateLocationError     the job has no queryable state of this name
+    │   ├── UnknownKeyOrNamespaceError      the state holds nothing for the key
+    │   └── UnknownLocationError            nobody can answer now: ask again later
     ├── DeserializationError              a message does not fit its format
     ├── FileContentError                  a file has something in it that its format cannot read
     └── JobExecutionError                 a job that had started did not succeed
@@ -74,6 +78,7 @@ __all__ = [
     "NoSuchSnapshotError",
     "NotEnoughSlotsError",
     "ProgramError",
+    "QueryableStateError",
     "SetupError",
     "SparkSettingsError",
     "StateError",
@@ -81,6 +86,9 @@ __all__ = [
     "StorageError",
     "TaskLostError",
     "TypeMismatchError",
+    "UnknownKeyOrNamespaceError",
+    "UnknownKvStateLocationError",
+    "UnknownLocationError",
     "UnknownOperationError",
     "UnsupportedOperationError",
     "UserCodeError",
@@ -274,6 +282,26 @@ class IncompatibleStateError(StateError):
 
 class NoSuchSnapshotError(StateError):
     """There is no checkpoint or savepoint at the place that was given."""
+
+
+class QueryableStateError(FiresteelError):
+    """A query of the state of a running job could not be answered."""
+
+
+class UnknownKvStateLocationError(QueryableStateError, LookupError):
+    """No state of the job is queryable under this name, or none yet; Flink's UnknownKvStateLocation."""
+
+
+class UnknownKeyOrNamespaceError(QueryableStateError, KeyError):
+    """The state holds nothing for the key; Flink's UnknownKeyOrNamespaceException."""
+
+    @override
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # a KeyError shows its message in quotes
+
+
+class UnknownLocationError(QueryableStateError):
+    """Nobody can answer now, and later somebody can: the job starts or restarts, or the task is busy."""
 
 
 class DeserializationError(FiresteelError, ValueError):

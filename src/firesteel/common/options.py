@@ -567,7 +567,7 @@ QUERYABLE_STATE = _required(
     "queryable-state.enable",
     BOOLEAN,
     False,
-    "Whether other programs may ask for the state of a running job: refused, as Flink 2 has dropped it.",
+    "Whether others may ask a running job for the states that its program has made queryable.",
 )
 
 # Restarts.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NoReturn
+from typing import Any, Generic
 
 from firesteel.common._override import override
 from firesteel.common._serialized_type import SerializedTypeInfo
 from firesteel.common._type_variables import TypeVar
 from firesteel.common.errors import (
-    MissingFeatureError,
     ProgramError,
     WrongArgumentError,
     describe_function,
@@ -221,6 +220,7 @@ class StateDescriptor(ABC, Generic[S]):
         self.name = name
         self.type_info = _declared(type(self), name, type_info)
         self._ttl_config: StateTtlConfig | None = None
+        self._queryable_name: str | None = None
         self._version = 0
         self._migrate: Callable[[Any, int], Any] | None = None
         self._old_names: tuple[str, ...] = ()
@@ -238,13 +238,30 @@ class StateDescriptor(ABC, Generic[S]):
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
 
-    def set_queryable(self, queryable_state_name: str) -> NoReturn:
-        """Refuse: nobody can ask a running job for its state."""
-        raise MissingFeatureError(
-            f"set_queryable({queryable_state_name!r}): asking a running job for its state is not part of this version of "
-            "Firesteel yet, and no longer part of Flink 2; emit what others shall see to a sink or a side output, or "
-            "read it from a savepoint with firesteel.state_processor"
-        )
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Let others ask for this state while the job runs, under a name that no other state of the job has.
+
+        See docs/queryable_state.md. It costs nothing, and does nothing unless 'queryable-state.enable' is true.
+        """
+        if not isinstance(queryable_state_name, str) or not queryable_state_name:
+            raise WrongArgumentError(
+                f"set_queryable() of {self!r} needs the name under which others ask for the state, got "
+                f"{short_repr(queryable_state_name)}"
+            )
+        if self._queryable_name is not None:
+            raise ProgramError(
+                f"{self!r} is queryable as {self._queryable_name!r} already, and a state has one such name only; "
+                f"set_queryable({queryable_state_name!r}) would be a second one"
+            )
+        self._queryable_name = queryable_state_name
+
+    def is_queryable(self) -> bool:
+        """Whether others may ask for this state."""
+        return self._queryable_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """The name under which others ask for this state; None when they may not."""
+        return self._queryable_name
 
     # Evolution: a job resumes from a savepoint that an older version of the program has written.
 

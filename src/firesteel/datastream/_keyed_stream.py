@@ -21,6 +21,7 @@ from firesteel.contracts.functions import (
 )
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
+from firesteel.contracts.state import ReducingStateDescriptor, ValueStateDescriptor
 from firesteel.contracts.windows import TimeWindow, WindowAssigner
 from firesteel.datastream._annotations import Annotation
 from firesteel.datastream._fields import resolve
@@ -50,6 +51,7 @@ from firesteel.plan.shipped import Shipped
 if TYPE_CHECKING:
     from firesteel.datastream._closeable_iterator import CloseableIterator
     from firesteel.datastream._interval_join import IntervalJoin
+    from firesteel.datastream._queryable_state_stream import QueryableStateStream
     from firesteel.datastream._windowed_stream import WindowedStream
 
 __all__ = ["KeyedStream"]
@@ -352,6 +354,20 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
     # Ends -------------------------------------------------------------------------------------------
+
+    def as_queryable_state(
+        self,
+        queryable_state_name: str,
+        state_descriptor: ValueStateDescriptor[T] | ReducingStateDescriptor[T] | None = None,
+    ) -> QueryableStateStream:
+        """Keep the newest record of each key for those who ask the running job; as in Java, and not in PyFlink.
+
+        With a `ReducingStateDescriptor` it is what its function reduces the records of a key to. See
+        docs/queryable_state.md.
+        """
+        from firesteel.datastream._queryable_state_stream import end_in_queryable_state
+
+        return end_in_queryable_state(self, queryable_state_name, state_descriptor)
 
     if TYPE_CHECKING:
 

@@ -36,12 +36,6 @@ REFUSED: tuple[tuple[ConfigOption[Any], Callable[[Any], bool], str, str], ...] =
         "jobs that own what they start from are",
         "it stays yours with NO_CLAIM, and you delete it",
     ),
-    (
-        options.QUERYABLE_STATE,
-        bool,
-        "asking a running job for its state is",
-        "savepoints can be read with firesteel.state_processor",
-    ),
     (options.PYTHON_PROFILE, bool, "profiling is", "run the function under Python's cProfile in a test"),
 )
 

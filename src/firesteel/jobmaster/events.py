@@ -72,6 +72,15 @@ class CheckpointRequested:
     full: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StateQueried:
+    """Somebody wants to know what a queryable state holds for a key, given as JSON; answered by `AnswerQuery`."""
+
+    request: int
+    name: str
+    key: Any
+
+
 # From tasks and the engine ----------------------------------------------------------------------------
 
 
@@ -258,6 +267,7 @@ Event = (
     | SavepointRequested
     | StopWithSavepointRequested
     | CheckpointRequested
+    | StateQueried
     | CheckpointPublished
     | CheckpointNotPublished
     | WorkDone

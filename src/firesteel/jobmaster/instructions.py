@@ -169,6 +169,15 @@ class AnswerCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerQuery:
+    """Tell who asked for a state what it holds, as JSON, or why there is no answer."""
+
+    request: int
+    value: bytes | None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunWork:
     """Call this away from the master's thread, for an enumerator; answered by `WorkDone`.
 
@@ -196,5 +205,6 @@ Instruction = (
     | CleanUp
     | AnswerSavepoint
     | AnswerCheckpoint
+    | AnswerQuery
     | RunWork
 )

@@ -19,6 +19,7 @@ from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.metric_registry import MetricRegistry
+from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
 from firesteel.metrics import ReportedMetric
@@ -177,6 +178,20 @@ class MasterJobClient(JobClient):
     def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
         """Take a checkpoint before the next one is due; the future holds its number."""
         return CompletableFuture(self._master.trigger_checkpoint(full))
+
+    def query_state(self, name: str, key: Any) -> CompletableFuture:
+        """What a queryable state holds for a key, both as JSON; the future holds bytes, or a `QueryableStateError`."""
+        return CompletableFuture(self._master.query_state(name, key))
+
+    @property
+    def queryable_states(self) -> tuple[QueryableState, ...]:
+        """The states that can be asked for now; none between two attempts."""
+        return self._master.queryable_states
+
+    @property
+    def is_queryable(self) -> bool:
+        """Whether the job lets others ask for its states: 'queryable-state.enable'."""
+        return self._master.is_queryable
 
     @property
     def plan(self) -> JobPlan:

@@ -38,6 +38,7 @@ from firesteel.jobmaster.events import (
     MasterFailed,
     SavepointRequested,
     SilenceMeasured,
+    StateQueried,
     StopRequested,
     StopWithSavepointRequested,
     Submitted,
@@ -49,6 +50,7 @@ from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     AnswerCheckpoint,
+    AnswerQuery,
     AnswerSavepoint,
     ChangeStatus,
     CleanUp,
@@ -74,7 +76,8 @@ from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.metric_registry import MetricRegistry
-from firesteel.jobmaster.pending_requests import PendingRequests
+from firesteel.jobmaster.pending_requests import PendingQueries, PendingRequests
+from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
@@ -149,9 +152,9 @@ class JobMaster:
         )
         self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name)
         self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name)
+        self._queries = PendingQueries("answer", plan.name)
         self._checkpoint_settings = checkpoints = settings.checkpoints
-        takes_checkpoints = checkpoints is not None and checkpoints.interval is not None
-        self._buffers = CollectBuffers(plan, takes_checkpoints)
+        self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
         self._attempt_master: AttemptMaster | None = None
         self._runner: AttemptRunner | None = None
@@ -206,6 +209,22 @@ class JobMaster:
         number, future = self._checkpoints.open()
         self._mailbox.put(CheckpointRequested(number, full))
         return future
+
+    def query_state(self, name: str, key: Any) -> Future[bytes]:
+        """Ask the task that owns a key what a queryable state holds for it; key and answer are JSON."""
+        number, future = self._queries.open()
+        self._mailbox.put(StateQueried(number, name, key))
+        return future
+
+    @property
+    def queryable_states(self) -> tuple[QueryableState, ...]:
+        """The states that can be asked for now; none between two attempts."""
+        return self._core.queryable.shown
+
+    @property
+    def is_queryable(self) -> bool:
+        """Whether the job lets others ask for its states."""
+        return self._core.queryable.is_enabled
 
     def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> Future[str]:
         """Take a savepoint and end the job with it; gives its path when the job has ended.
@@ -376,6 +395,8 @@ class JobMaster:
                 self._savepoints.answer(request, path, error)
             case AnswerCheckpoint(request, checkpoint_id, error):
                 self._checkpoints.answer(request, checkpoint_id, error)
+            case AnswerQuery(request, value, error):
+                self._queries.answer(request, value, error)
             case AnnounceRestart():
                 _LOG.warning("%s", _restart_text(self.name, instruction))
             case ChangeStatus(status):
@@ -483,6 +504,7 @@ class JobMaster:
         self.calls_at_end.make()
         self._savepoints.close(status)
         self._checkpoints.close(status)
+        self._queries.close(status)
         self.over.set()
         self.deployed.set()
 

@@ -28,7 +28,8 @@ def checkpoint_metrics(checkpoints: CheckpointStatistics) -> dict[str, Any]:
         "totalNumberOfCheckpoints": checkpoints.begun,
         "numberOfInProgressCheckpoints": checkpoints.in_progress,
         "numberOfCompletedCheckpoints": checkpoints.completed,
-        "numberOfFailedCheckpoints": checkpoints.failed,
+        # One that was not needed any more has failed for Flink, too.
+        "numberOfFailedCheckpoints": checkpoints.failed + checkpoints.superseded,
         "lastCheckpointRestoreTimestamp": -1 if restoration is None else restoration.time,
         "lastCompletedCheckpointId": -1 if newest is None else newest.id,
         "lastCheckpointDuration": -1 if newest is None else newest.duration_ms,

@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
-from firesteel.common.errors import CheckpointError, NoSuchSnapshotError
+from firesteel.common.errors import CheckpointError, NoSuchSnapshotError, UnknownLocationError
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.checkpoints.coordinator import CheckpointCoordinator
 from firesteel.jobmaster.checkpoints.coordinator_messages import (
@@ -45,6 +46,7 @@ from firesteel.jobmaster.events import (
     RestoreNotFound,
     SavepointRequested,
     SilenceMeasured,
+    StateQueried,
     StopWithSavepointRequested,
     TaskSaid,
     Timer,
@@ -55,6 +57,7 @@ from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
 from firesteel.jobmaster.instructions import (
     AnswerCheckpoint,
+    AnswerQuery,
     AnswerSavepoint,
     ChangeStatus,
     CompleteJob,
@@ -65,6 +68,7 @@ from firesteel.jobmaster.instructions import (
 )
 from firesteel.jobmaster.job_lifecycle import JobLifecycle
 from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.queryable_states import QueryableStates
 from firesteel.jobmaster.repeated_failures import RepetitionSettings
 from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
 from firesteel.jobmaster.source_coordinator import SourceCoordinator
@@ -76,13 +80,16 @@ from firesteel.plan.messages import (
     Alive,
     CheckpointAborted,
     CheckpointCompleted,
+    QueryableStateRegistered,
     ReaderEvent,
     ReaderRegistered,
     SnapshotAcknowledged,
     SnapshotDeclined,
     SplitRequested,
+    StateAnswered,
     SubtaskEnded,
     TaskFinished,
+    TaskStarted,
     TaskStays,
     WatermarkExplained,
     WatermarkStalled,
@@ -166,6 +173,8 @@ class MasterCore:
         self._why_no_savepoints = settings.why_none
         self._sources = SourceCoordinator(plan)
         self._stalls = WatermarkStalls(plan)
+        #: The states that others may ask for.
+        self.queryable = QueryableStates(plan)
         self._restore: JobRestore | None = None  # of the current attempt
         self._unusable: frozenset[int] = frozenset()
         self._now = 0.0
@@ -230,6 +239,8 @@ class MasterCore:
                 self._on_savepoint_requested(event)
             case CheckpointRequested():
                 self._on_checkpoint_requested(event)
+            case StateQueried(request, name, key):
+                self._on_state_queried(request, name, key)
             case CheckpointPublished() | CheckpointNotPublished() | TimerElapsed(_, Timer.CHECKPOINT):
                 self._coordinate(event)
             case TimerElapsed(_, Timer.HEARTBEAT):
@@ -256,6 +267,7 @@ class MasterCore:
                 case CompleteJob(status):
                     self._sources.stop()
                     self._stalls.end_attempt()
+                    self._out += self.queryable.end_attempt()
                     self._coordinate(JobOver(status))
                     self._out.append(instruction)
                 case FindRestore():
@@ -269,6 +281,7 @@ class MasterCore:
         match instruction:
             case StartAttempt(attempt, _, restore):
                 self._restore = restore
+                self._out += self.queryable.end_attempt()
                 self._out += self._heartbeats.begin(attempt, self._now)
                 self._coordinate(AttemptStarting())
                 states = {} if restore is None else restore.enumerators
@@ -279,6 +292,7 @@ class MasterCore:
                 self._heartbeats.end()
                 self._sources.stop()
                 self._stalls.end_attempt()
+                self._out += self.queryable.end_attempt()
                 failure = self._lifecycle.failure
                 assert failure is not None
                 self._coordinate(AttemptOver(failure))
@@ -325,12 +339,18 @@ class MasterCore:
             case SnapshotAcknowledged() | SnapshotDeclined() | SubtaskEnded() as message:
                 if self._lifecycle.is_current(event.origin):
                     self._coordinate(message)
+            case TaskStarted(queryable=states):
+                if self._lifecycle.is_current(event.origin):
+                    for state in states:
+                        self._on_queryable_state(state)
+                self._advance_lifecycle(event)
             case TaskStays():
                 if self._lifecycle.is_current(event.origin):
                     self._coordinate(TaskIsStaying(event.origin.task))
             case TaskFinished():
                 if self._lifecycle.is_current(event.origin):
                     self._coordinate(TaskHasEnded(event.origin.task))
+                    self._out += self.queryable.task_ended(event.origin.task)
                 self._advance_lifecycle(event)
             case Alive(question):
                 if question and self._lifecycle.is_current(event.origin):
@@ -341,11 +361,34 @@ class MasterCore:
             case WatermarkExplained() as answer:
                 if self._lifecycle.is_current(event.origin):
                     self._out += self._stalls.explained(answer)
+            case QueryableStateRegistered() | StateAnswered() as message:
+                if self._lifecycle.is_current(event.origin):
+                    self._on_queryable_state(message)
             case ReaderRegistered() | SplitRequested() | ReaderEvent() as request:
                 if self._lifecycle.is_current(event.origin):
                     self._with_sources(lambda: self._sources.reader_said(request))
             case _:
                 self._advance_lifecycle(event)
+
+    # Queryable state.
+
+    def _on_state_queried(self, request: int, name: str, key: Any) -> None:
+        if self.status is JobStatus.RUNNING or not self.queryable.is_enabled:
+            self._out.append(self.queryable.ask(request, name, key))
+            return
+        error = UnknownLocationError(
+            f"job '{self._plan.name}' is {self.status.name}: its states can be asked for when it is RUNNING; ask again later"
+        )
+        self._out.append(AnswerQuery(request, None, error))
+
+    def _on_queryable_state(self, message: QueryableStateRegistered | StateAnswered) -> None:
+        if isinstance(message, StateAnswered):
+            answer = self.queryable.answered(message)
+            self._out += [] if answer is None else [answer]
+            return
+        problem = self.queryable.registered(message)
+        if problem is not None:
+            self._events.append(MasterFailed(problem))
 
     # Checkpoints.
 

@@ -17,7 +17,7 @@ from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidArgumentError
 from firesteel.jobmaster.job_metrics import DriverProcess, gauges, process_readings
 from firesteel.jobmaster.statistics import ReportBook
-from firesteel.jobmaster.task_metrics import SubtaskMetrics, subtasks_of
+from firesteel.jobmaster.task_metrics import SubtaskMetrics, distinct_names, subtasks_of
 from firesteel.metrics._reported import ReportedMetric
 from firesteel.metrics._scopes import ScopeFormats, ScopeKind
 from firesteel.metrics.metricbase import Reading
@@ -88,10 +88,10 @@ class MetricRegistry:
         """The operators of a vertex by name; names of their metrics begin with the number of the subtask."""
         found: dict[str, dict[str, Any]] = {}
         for subtask in self._subtasks(vertex_id):
-            for operator, readings in subtask.operators:
-                metrics = found.setdefault(operator.name, {})
+            for name, readings in _by_name(subtask):
+                metrics = found.setdefault(name, {})
                 metrics.update(
-                    {f"{subtask.subtask}.{name}": value for name, value in _flat(readings).items()}
+                    {f"{subtask.subtask}.{metric}": value for metric, value in _flat(readings).items()}
                 )
         return found
 
@@ -209,10 +209,15 @@ def _process_of(subtask: SubtaskMetrics) -> dict[str, str]:
 
 def _of_subtask(subtask: SubtaskMetrics) -> dict[str, Any]:
     found = _flat(subtask.own)
-    for operator, readings in subtask.operators:
-        name = _name(operator.name)
-        found.update({f"{name}.{metric}": value for metric, value in _flat(readings).items()})
+    for name, readings in _by_name(subtask):
+        found.update({f"{_name(name)}.{metric}": value for metric, value in _flat(readings).items()})
     return found
+
+
+def _by_name(subtask: SubtaskMetrics) -> Iterator[tuple[str, list[Reading]]]:
+    """The operators of a subtask by names that tell them apart."""
+    names = distinct_names([operator.name for operator, _ in subtask.operators])
+    return zip(names, (readings for _, readings in subtask.operators), strict=True)
 
 
 def _name(part: str) -> str:

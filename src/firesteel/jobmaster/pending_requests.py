@@ -7,16 +7,19 @@ import threading
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from firesteel.common.errors import CheckpointError
+from firesteel.common.errors import CheckpointError, FiresteelError, QueryableStateError
 from firesteel.common.job_status import JobStatus
 
-__all__ = ["PendingRequests"]
+__all__ = ["PendingQueries", "PendingRequests"]
 
 T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
     """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread."""
+
+    #: The error of those that are not answered before the job is over.
+    error: type[FiresteelError] = CheckpointError
 
     def __init__(self, what: str, job_name: str) -> None:
         self._what = what
@@ -57,6 +60,12 @@ class PendingRequests(Generic[T]):
         for request in left:
             self.answer(request, None, None)
 
-    def _too_late(self) -> CheckpointError:
+    def _too_late(self) -> FiresteelError:
         how = "" if self._ended is None else f": {self._ended.name}"
-        return CheckpointError(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+        return self.error(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+
+
+class PendingQueries(PendingRequests[bytes]):
+    """Questions for the state of a job."""
+
+    error = QueryableStateError

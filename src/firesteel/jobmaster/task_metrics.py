@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from firesteel.common._metric_values import MeterSummary, MetricKind, MetricValue
@@ -11,7 +11,7 @@ from firesteel.metrics.metricbase import Reading
 from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.messages import TaskReport, TaskTimes
 
-__all__ = ["LATENCY", "SubtaskMetrics", "subtasks_of"]
+__all__ = ["LATENCY", "SubtaskMetrics", "distinct_names", "subtasks_of"]
 
 #: The group of what latency markers tell; it is not the operator's, but belongs to two of them.
 LATENCY = "latency"
@@ -57,6 +57,24 @@ def subtasks_of(plan: JobPlan, measured: MeasuredTask) -> Iterator[SubtaskMetric
         own = [*_subtask_readings(measured, index), *_watermark(kept.get(vertex.operators[0].id, []))]
         yield SubtaskMetrics(vertex, statistics.subtask, measured.report, own, operators, latencies)
         first += len(vertex.operators)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of the operators of a chain such that no two are alike: of equal ones the second is called ``Map 2``.
+
+    In Flink's REST interface the metrics of one would hide those of the other.
+
+    >>> distinct_names(["Map", "Map 2", "Map", "Map"])
+    ['Map', 'Map 2', 'Map 3', 'Map 4']
+    """
+    found: list[str] = []
+    for name in names:
+        number, shown = 1, name
+        while shown in found or (number > 1 and shown in names):
+            number += 1
+            shown = f"{name} {number}"
+        found.append(shown)
+    return found
 
 
 def _once(readings: list[Reading]) -> list[Reading]:

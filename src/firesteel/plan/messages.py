@@ -22,12 +22,32 @@ class TaskId:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryableStateRegistered:
+    """A subtask has a state that others may ask for: the one called ``state`` of an operator, queryable as ``name``.
+
+    ``kind`` is the name of the kind, such as "value"; ``type`` the declared type of its values, as text.
+    """
+
+    name: str
+    vertex: int
+    subtask: int
+    operator_id: str
+    state: str
+    kind: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStarted:
-    """All operators of the task are open; first message on every connection."""
+    """All operators of the task are open; first message on every connection.
+
+    ``queryable``: the states that others may ask for from now on; those that come up later are messages of their own.
+    """
 
     host: str
     pid: int
     attempt: int = 0
+    queryable: tuple[QueryableStateRegistered, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +171,15 @@ class WatermarkExplained:
 
     question: int
     cause: WatermarkCause
+
+
+@dataclass(frozen=True, slots=True)
+class StateAnswered:
+    """Answers `QueryState`: ``value`` is JSON, None for nothing; or ``problem`` says why there is no answer."""
+
+    question: int
+    value: bytes | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +356,15 @@ class ExplainWatermark:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryState:
+    """Say what the state that is queryable as ``name`` holds for ``key``, in the form in which state knows it."""
+
+    question: int
+    name: str
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
     """Begin a checkpoint: for tasks with sources, which send the barriers; they carry the order on."""
 
@@ -411,6 +449,8 @@ TaskMessage = (
     | WatermarkReport
     | WatermarkStalled
     | WatermarkExplained
+    | QueryableStateRegistered
+    | StateAnswered
     | TextOutput
     | LogOutput
     | StacksSampled
@@ -427,6 +467,7 @@ MasterMessage = (
     | MayEnd
     | WatermarkAlignmentUpdate
     | ExplainWatermark
+    | QueryState
     | TriggerCheckpoint
     | CheckpointCompleted
     | CheckpointAborted

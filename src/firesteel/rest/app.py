@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,10 +21,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firesteel.rest.access import Role, TokenFile
-from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_query
 from firesteel.rest.log_texts import LogText
 from firesteel.rest.errors import Forbidden, RestError, TooLarge, Unauthorized
 from firesteel.rest.guard import is_too_large, refusal
+from firesteel.common.completable_future import CompletableFuture
+from firesteel.rest.endpoints import Call, Context, Endpoint, JsonAnswer, Later, read_body, read_query
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
@@ -81,6 +85,8 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
             call = Call(context, path, read_query(endpoint, request.query_params), body, role)
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)
+            if isinstance(answer, Later):
+                answer = await _outcome(answer)
             return _response(answer, endpoint.status)
         except RestError as error:
             # Of a body that is too large, the rest will not be read.
@@ -93,6 +99,23 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
             return _errors(500, f"{type(error).__name__}: {error}", "the log of the driver has more")
 
     return handle
+
+
+async def _outcome(answer: Later) -> Any:
+    """What an answer that comes later has become."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def tell(_: CompletableFuture) -> None:
+        with contextlib.suppress(RuntimeError):  # the service has ended meanwhile
+            loop.call_soon_threadsafe(done.set)
+
+    answer.outcome.add_done_callback(tell)
+    try:
+        await asyncio.wait_for(done.wait(), answer.seconds)
+    except TimeoutError:
+        raise answer.late from None
+    return answer.show(answer.outcome)
 
 
 async def _content(request: Request) -> bytes:
@@ -109,6 +132,8 @@ async def _content(request: Request) -> bytes:
 def _response(answer: Any, status: int) -> Response:
     if isinstance(answer, LogText):
         return _log_response(answer)
+    if isinstance(answer, JsonAnswer):
+        return Response(bytes(answer), status, headers=_HEADERS, media_type="application/json")
     return JSONResponse(answer, status, headers=_HEADERS)
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firesteel.rest.access import Role
-from firesteel.rest.errors import Malformed
 from firesteel.rest.flame_graphs import FlameGraphs
+from firesteel.common.completable_future import CompletableFuture
+from firesteel.rest.errors import Malformed, RestError
 from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory
 
-__all__ = ["Call", "Context", "Endpoint", "Parameter", "read_body", "read_query"]
+__all__ = ["Call", "Context", "Endpoint", "JsonAnswer", "Later", "Parameter", "read_body", "read_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,27 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that somebody else will give, waited for without a thread; what ``show`` makes of the outcome is answered.
+
+    After ``seconds`` the request is refused with ``late``.
+    """
+
+    outcome: CompletableFuture
+    show: Callable[[CompletableFuture], Any]
+    seconds: float
+    late: RestError
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
-    """A part of the path or of the query. ``several``: values between commas."""
+    """A part of the path or of the query. ``several``: values between commas; ``required``: in a query, it has to be there."""
 
     name: str
     schema: Schema
     doc: str
     several: bool = False
+    required: bool = False
 
     def read(self, text: str) -> Any:
         """The value, or a refusal that says what was expected."""
@@ -138,8 +153,15 @@ class Endpoint:
         return {each.name: each.read(given[each.name]) for each in self.parameters}
 
 
+class JsonAnswer(bytes):
+    """An answer that is JSON already: a large one is not read and written again."""
+
+
 def read_query(endpoint: Endpoint, given: Mapping[str, str]) -> dict[str, Any]:
     """The values in the query; names that mean nothing are passed over, as in Flink."""
+    missing = [each.name for each in endpoint.query if each.required and each.name not in given]
+    if missing:
+        raise Malformed(f"parameter '{missing[0]}' is missing: {endpoint.path}?{missing[0]}=...")
     return {each.name: each.read(given[each.name]) for each in endpoint.query if each.name in given}
 
 

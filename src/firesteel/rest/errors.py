@@ -10,7 +10,9 @@ __all__ = [
     "NotThere",
     "RestError",
     "TooLarge",
+    "TooLate",
     "Unauthorized",
+    "Unavailable",
 ]
 
 
@@ -58,6 +60,18 @@ class TooLarge(RestError):
     """The body has more bytes than anybody needs."""
 
     status = 413
+
+
+class Unavailable(RestError):
+    """Nobody can answer now, and later somebody can."""
+
+    status = 503
+
+
+class TooLate(RestError):
+    """A task has not answered in time."""
+
+    status = 504
 
 
 class NotThere(RestError):

@@ -21,6 +21,8 @@ _WORDS = {
     400: "Something in the request cannot be read, or means nothing.",
     404: "There is no such thing.",
     409: "The job is in a state in which that cannot be done.",
+    503: "Nobody can answer now; ask again later.",
+    504: "Nobody has answered in time; ask again later.",
     501: "Flink has it, and Firesteel has not.",
 }
 
@@ -75,7 +77,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": parameter.name,
         "in": place,
-        "required": place == "path",
+        "required": place == "path" or parameter.required,
         "description": parameter.doc,
         "schema": parameter.shown_schema,
     }

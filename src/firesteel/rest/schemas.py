@@ -49,6 +49,9 @@ TASK_STATES = [
 ]
 
 
+STATE_KIND: Schema = {"type": "string", "enum": ["value", "list", "map", "reducing", "aggregating"]}
+
+
 def reference(name: str) -> Schema:
     """A shape by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
@@ -605,4 +608,25 @@ _CHECKPOINTS: dict[str, Schema] = {
     "DisposalRequest": record({"savepoint-path": TEXT}),
 }
 
-COMPONENTS: dict[str, Schema] = {**_GENERAL, **_JOBS, **_VERTICES, **_CHECKPOINTS}
+#: Firesteel's own: Flink's interface has nothing of this kind.
+_QUERYABLE_STATES: dict[str, Schema] = {
+    "QueryableStates": record(
+        {
+            "states": array(
+                record(
+                    {
+                        "name": TEXT,
+                        "kind": STATE_KIND,
+                        "type": TEXT,
+                        "key-type": TEXT,
+                        "vertex": HEX,
+                        "operator": TEXT,
+                    }
+                )
+            )
+        }
+    ),
+    "StateValue": record({"name": TEXT, "value": {}}),
+}
+
+COMPONENTS: dict[str, Schema] = {**_GENERAL, **_JOBS, **_VERTICES, **_CHECKPOINTS, **_QUERYABLE_STATES}

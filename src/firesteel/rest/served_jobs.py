@@ -23,6 +23,7 @@ from firesteel.plan.messages import (
     TaskId,
     ThreadsDumped,
 )
+from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.rest.metric_source import KeptMetrics, MetricSource
 from firesteel.rest.outline import JobOutline, outline_of
 
@@ -60,6 +61,14 @@ class JobControl(Protocol):
 
     def checkpoint(self, full: bool) -> CompletableFuture:
         """Take a checkpoint now; its number."""
+        ...
+
+    def queryable_states(self) -> tuple[QueryableState, ...]:
+        """The states that can be asked for now."""
+        ...
+
+    def query_state(self, name: str, key: Any) -> CompletableFuture:
+        """What a state holds for a key; both are JSON, the answer as bytes."""
         ...
 
 
@@ -174,6 +183,14 @@ class _ClientControl(JobControl):
     @override
     def checkpoint(self, full: bool) -> CompletableFuture:
         return self.client.trigger_checkpoint(full)
+
+    @override
+    def queryable_states(self) -> tuple[QueryableState, ...]:
+        return self.client.queryable_states
+
+    @override
+    def query_state(self, name: str, key: Any) -> CompletableFuture:
+        return self.client.query_state(name, key)
 
 
 class _EngineInspector(JobInspector):

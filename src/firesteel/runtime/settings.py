@@ -38,6 +38,8 @@ class TaskSettings:
     exactly_once: bool
     #: Whether restored state that nobody asks for is dropped.
     drops_unclaimed_state: bool
+    #: Whether others may ask for states that functions make queryable.
+    queryable_state: bool
     snapshot_form: SnapshotForm
     #: How often sources send latency markers, 0 for never; what histograms are kept for, of how many of the newest ones.
     latency_interval_seconds: float
@@ -61,6 +63,7 @@ class TaskSettings:
             object_reuse=get(options.OBJECT_REUSE),
             exactly_once=get(options.CHECKPOINTING_MODE) == "EXACTLY_ONCE",
             drops_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
+            queryable_state=get(options.QUERYABLE_STATE),
             snapshot_form=SnapshotForm(
                 compress=get(options.CHECKPOINTING_SNAPSHOT_COMPRESSION),
                 inline_limit=get(options.CHECKPOINTING_MEMORY_LIMIT),

@@ -42,6 +42,7 @@ from firesteel.plan.messages import (
     ExplainWatermark,
     MasterMessage,
     MayEnd,
+    QueryState,
     SnapshotDeclined,
     SplitsAssigned,
     StayForSavepoint,
@@ -59,6 +60,7 @@ from firesteel.plan.messages import (
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder, TaskRestore
 from firesteel.runtime.operators.source import SourceOperator
+from firesteel.runtime.queryable_states import QueryableStates
 from firesteel.runtime.router import Outbox, create_router
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.settings import TaskSettings
@@ -108,6 +110,8 @@ class StageTask:
             for vertex in (self._vertices if streaming else [])
             for watch in watches_of(vertex, self._settings.stall_warning_seconds)
         ]
+        #: States that others may ask for.
+        self.queryable = self._watch_queryable_states()
         self._input_over = False
         self._channels = {
             (channel.edge.id, channel.sender, vertex.subtask): (vertex.gate, channel)
@@ -119,6 +123,15 @@ class StageTask:
         timeouts = [vertex.plan.buffer_timeout_ms / 1000 for vertex in self._flushing]
         self._buffer_timeout = min(timeouts, default=math.inf)
         self._flushed_at = self._opened_at = 0.0
+
+    def _watch_queryable_states(self) -> QueryableStates:
+        states = QueryableStates()
+        if self._settings.queryable_state and self._plan.mode is RuntimeMode.STREAMING:
+            for vertex in self._vertices:
+                for operator in vertex.chain:
+                    if operator.is_keyed:
+                        states.watch(operator.keyed_state, vertex.plan.id, vertex.subtask, operator.plan.id)
+        return states
 
     @property
     def names(self) -> list[str]:
@@ -331,6 +344,7 @@ class StageTask:
     def take_messages(self) -> list[TaskMessage]:
         """What the job master has to know by now."""
         messages, self._messages = self._messages, []
+        messages += self.queryable.take_new()
         messages += self._watermark_reports()
         for watch in self._watches:
             if (stalled := watch.look(self._services.now)) is not None:
@@ -365,6 +379,8 @@ class StageTask:
                 for vertex in self._vertices:
                     if vertex.plan.id == vertex_id:
                         self._messages.append(WatermarkExplained(question, explain(vertex, operator)))
+            case QueryState():
+                self._messages.append(self.queryable.answer(message))
             case TriggerCheckpoint(order):
                 self._trigger(order)
             case CheckpointCompleted(checkpoint_id, final):

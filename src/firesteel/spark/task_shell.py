@@ -43,6 +43,7 @@ from firesteel.plan.messages import (
     CheckpointCompleted,
     MasterMessage,
     SetLogLevels,
+    QueryState,
     TaskCancelled,
     TaskFinished,
     TaskId,
@@ -65,6 +66,7 @@ from firesteel.spark.executor_id import executor_id
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
 from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
 from firesteel.spark.process_statistics import ProcessMeter
+from firesteel.spark.query_desk import QueryDesk
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
@@ -160,6 +162,7 @@ class TaskShell:
         self._reports = TaskReports(self._master.send, setup.report_seconds, process.read, self.now)
         self._storages: dict[str, Storage] = {}
         self.local_copies: LocalCopies | None = None
+        self._desk = QueryDesk(self._master.send)
         self._snapshots = SnapshotThread(self, self._settings.snapshot_form, self._master.send)
 
     # Services -----------------------------------------------------------------------------------------
@@ -202,6 +205,9 @@ class TaskShell:
             self._log_levels.update(message.levels)  # for a task that has not begun to log
         if isinstance(message, TaskInquiry):
             self._inquiries.answer(message)  # at once: the task may be stuck, which is why somebody asks
+        elif isinstance(message, QueryState):
+            self._desk.put(message)
+            self._mailbox.wake()
         else:
             self._mailbox.put_control(message)
 
@@ -218,7 +224,8 @@ class TaskShell:
             with self._output.redirected(self._log_levels, self._origin()):
                 task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
                 self._open(task)
-                self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
+                queryable = tuple(task.queryable.take_new())
+                self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt, queryable))
                 self._reports.report(
                     task.report()
                 )  # the first record may be waited for, or worked on, for long
@@ -267,7 +274,7 @@ class TaskShell:
             )
 
     def _work(self, task: StageTask) -> Iterator[pa.RecordBatch]:
-        mailbox = self._mailbox
+        mailbox, desk = self._mailbox, self._desk
         input_over = False
         while True:
             began = time.monotonic()
@@ -276,6 +283,8 @@ class TaskShell:
             if task.unread:
                 yield from self._do(task, task.go_on)
             for _ in range(_MAILS_AT_ONCE):
+                if desk.waiting:
+                    desk.answer(task.queryable)
                 if not task.may_receive or time.monotonic() - began > _LOOK_AROUND_SECONDS:
                     break
                 mail = mailbox.pop()
@@ -339,9 +348,14 @@ class TaskShell:
 
     def _hand_over(self, task: StageTask, rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         """Give rows to Spark, which takes them as fast as their receivers do: the time that takes is back pressure."""
+        is_readable = self._settings.queryable_state and not task.paused
         for batch in _record_batches(rows):
             self._reports.begin_to_wait(task.report)
+            if is_readable:
+                self._desk.begin_to_wait(task.queryable)
             yield batch
+            if is_readable:
+                self._desk.end_to_wait()
             self._reports.end_to_wait()
 
     def _can_work_on_snapshots(self, task: StageTask) -> bool:
@@ -412,6 +426,7 @@ class TaskShell:
 
     def _finish(self, task: StageTask) -> None:
         self._reports.close()
+        self._desk.answer(task.queryable)
         self._snapshots.close()
         if self.local_copies is not None:
             self.local_copies.end_job()
@@ -427,6 +442,7 @@ class TaskShell:
 
     def _close(self, task: StageTask | None) -> None:
         self._reports.close()
+        self._desk.end_to_wait()
         # A failure is on its way already; what close() adds to it would only hide the first cause.
         if task is not None:
             task.close()

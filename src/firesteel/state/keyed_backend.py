@@ -108,6 +108,8 @@ class KeyedBackend(TrackedState, KeyedStateStore):
     ) -> None:
         super().__init__(incremental, max_deltas)
         self.current_key: Any = BEFORE_FIRST_KEY
+        #: Told of states that others may ask for, if anybody wants to know.
+        self.on_queryable: Callable[[StateDescriptor], None] | None = None
         #: Whether the operator may register states after it was opened, as window functions do.
         self.registers_late = False
         self._clock = clock  # the task's, for time to live
@@ -401,6 +403,8 @@ class KeyedBackend(TrackedState, KeyedStateStore):
         if known is None:
             known = (type(descriptor), self._make(descriptor, keys, table_id))
             self._states[table_id, id(keys)] = known
+            if self.on_queryable is not None and descriptor.is_queryable() and not namespaced:
+                self.on_queryable(descriptor)
         if known[0] is not type(descriptor):
             raise ProgramError(
                 f"state {table_id.name!r} is declared twice in one function: as {known[0].__name__} and as "

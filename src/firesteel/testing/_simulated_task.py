@@ -259,8 +259,9 @@ class SimulatedTask:
         self.state = TaskState.RUNNING
         self._obey_orders(self._task)
         self._dirty = True
+        queryable = tuple(self._task.queryable.take_new())
         self._master.deliver(
-            self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt)
+            self.id, TaskStarted(socket.gethostname(), os.getpid(), self._deployment.attempt, queryable)
         )
         return True
 

@@ -628,8 +628,8 @@ class CrashSimulation:
                 master.complete = instruction
             case instructions.AnswerSavepoint():
                 self._answered(master, instruction)
-            case instructions.AnswerCheckpoint():
-                raise AssertionError("nobody has asked for a checkpoint")
+            case instructions.AnswerCheckpoint() | instructions.AnswerQuery():
+                raise AssertionError("nobody has asked for a checkpoint, or for a state")
             case instructions.RunWork():
                 raise NotImplementedError("enumerators that work beside the master, in a simulation")
             case instructions.ChangeStatus() | instructions.AnnounceRestart():

@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 from concurrent.futures import CancelledError
 
@@ -86,3 +87,12 @@ def test_future_converts_its_result():
 def test_job_client_cannot_be_used_by_itself():
     with pytest.raises(TypeError):
         JobClient()
+
+
+def test_a_future_can_be_awaited():
+    async def wait_for(future):
+        return await future
+
+    assert asyncio.run(wait_for(CompletableFuture(CompletableFuture.completed("5")._future, int))) == 5
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(wait_for(CompletableFuture.failed(ValueError("no"))))

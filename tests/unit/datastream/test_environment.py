@@ -15,7 +15,6 @@ from firesteel.common.errors import (
 )
 from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.contracts.source import ParallelSourceFunction, SourceFunction
-from firesteel.contracts.state import ValueStateDescriptor
 from firesteel.contracts.state_backend import store_opener
 from firesteel.datastream import (
     CheckpointingMode,
@@ -184,15 +183,6 @@ def test_options_without_effect_stop_no_program_and_are_told_once(env, caplog, m
         "option 'taskmanager.memory.process.size' has no effect",
         "option 'web.timeout' has no effect",
     ]
-
-
-def test_queryable_state_is_refused(env):
-    env.configure(Configuration().set_string("queryable-state.enable", "true"))
-    env.from_collection([1]).print()
-    with pytest.raises(NotImplementedError, match=r"option 'queryable-state.enable': asking a running job"):
-        env.execute()
-    with pytest.raises(NotImplementedError, match=r"set_queryable\('counts'\): asking a running job.*sink"):
-        ValueStateDescriptor("count", Types.INT()).set_queryable("counts")
 
 
 def test_bad_values_are_refused_at_once():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
-from numbered_source import SOURCE_ID, NumberSource, enumerated_plan
+from numbered_source import SINK_ID, SOURCE_ID, NumberSource, enumerated_plan
 
 from firesteel.checkpoint import state_pickle
 from firesteel.common.errors import (
@@ -15,6 +16,8 @@ from firesteel.common.errors import (
     JobExecutionError,
     JobTakenOverError,
     NoSuchSnapshotError,
+    ProgramError,
+    UnknownLocationError,
     UserCodeError,
 )
 from firesteel.common.job_status import JobStatus
@@ -27,6 +30,7 @@ from firesteel.jobmaster.events import (
     Event,
     RestoreFound,
     SavepointRequested,
+    StateQueried,
     StopWithSavepointRequested,
     Submitted,
     TaskConnected,
@@ -37,6 +41,7 @@ from firesteel.jobmaster.events import (
     WorkDone,
 )
 from firesteel.jobmaster.instructions import (
+    AnswerQuery,
     AnswerSavepoint,
     ChangeStatus,
     CleanUp,
@@ -55,11 +60,14 @@ from firesteel.jobmaster.restart_policy import FixedDelay, NoRestart
 from firesteel.plan.messages import (
     CheckpointCompleted,
     MayEnd,
+    QueryableStateRegistered,
+    QueryState,
     ReaderRegistered,
     SnapshotAcknowledged,
     SnapshotDeclined,
     SplitRequested,
     SplitsAssigned,
+    StateAnswered,
     StayForSavepoint,
     SubtaskEnded,
     TaskCancelled,
@@ -440,3 +448,75 @@ def test_nothing_follows_the_end() -> None:
     driver.on(AttemptEnded(1, None))
     assert driver.on(TimerElapsed(1, Timer.CHECKPOINT)) == []
     assert driver.on(SavepointRequested(1))[0] == AnswerSavepoint(1, None, driver.instructions[-1].error)  # type: ignore[union-attr]
+
+
+# Queryable state.
+
+
+def queryable() -> Driver:
+    """A job whose last task has a state that others may ask for, submitted."""
+    driver = Driver()
+    plan = replace(enumerated_plan(), options={"queryable-state.enable": "true"})
+    driver.core = MasterCore(plan, MasterSettings(2.0, FixedDelay(3, 1.0)))
+    driver.on(Submitted())
+    return driver
+
+
+def all_start_with_state(driver: Driver, name: str = "counts") -> None:
+    state = QueryableStateRegistered(name, 1, 0, SINK_ID, "count", "value", "Long")
+    for task in SUBTASKS:
+        driver.on(TaskConnected(TaskOrigin(driver.core.attempt, task)))
+        driver.say(task, TaskStarted("h", 1, 0, (state,) if task == C else ()))
+
+
+def answers(out: list[Instruction]) -> list[tuple[int, bytes | None, type]]:
+    return [(each.request, each.value, type(each.error)) for each in of(AnswerQuery, out)]
+
+
+def test_a_running_job_is_asked_and_no_other() -> None:
+    driver = queryable()
+    assert answers(driver.on(StateQueried(1, "counts", "ada"))) == [(1, None, UnknownLocationError)]
+    all_start_with_state(driver)
+    assert [state.name for state in driver.core.queryable.shown] == ["counts"]
+    assert of(SendToTasks, driver.on(StateQueried(2, "counts", "ada"))) == [
+        SendToTasks((C,), QueryState(2, "counts", "ada"))
+    ]
+    assert answers(driver.say(C, StateAnswered(2, b"7"))) == [(2, b"7", type(None))]
+    driver.say(C, TaskFinished())
+    assert answers(driver.on(StateQueried(3, "counts", "ada"))) == [(3, None, UnknownLocationError)]
+
+
+def test_those_who_wait_hear_of_a_restart_and_old_answers_do_not_count() -> None:
+    driver = queryable()
+    all_start_with_state(driver)
+    driver.on(StateQueried(1, "counts", "ada"))
+    assert answers(driver.say(A, to_message(JobExecutionError("boom")))) == [(1, None, UnknownLocationError)]
+    assert driver.core.queryable.shown == ()
+    assert answers(driver.on(StateQueried(2, "counts", "ada"))) == [(2, None, UnknownLocationError)]
+    for task in (B, C):
+        driver.say(task, TaskCancelled())
+    driver.on(AttemptEnded(1, RuntimeError("killed")))
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    all_start_with_state(driver)
+    driver.on(StateQueried(3, "counts", "ada"))
+    assert answers(driver.say(C, StateAnswered(3, b"7"), attempt=1)) == [], "an attempt that is over"
+    assert answers(driver.say(C, StateAnswered(3, b"8"))) == [(3, b"8", type(None))]
+
+
+def test_a_state_that_comes_up_later_is_known_from_then_on() -> None:
+    driver = queryable()
+    all_start_with_state(driver)
+    driver.say(C, QueryableStateRegistered("late", 1, 0, SINK_ID, "late", "list", ""))
+    assert [state.name for state in driver.core.queryable.shown] == ["counts", "late"]
+
+
+def test_a_name_that_is_taken_ends_the_job_for_good() -> None:
+    driver = queryable()
+    all_start_with_state(driver)
+    out = driver.say(C, QueryableStateRegistered("counts", 1, 0, SINK_ID, "other", "value", "Long"))
+    assert ChangeStatus(JobStatus.FAILING) in out
+    for task in SUBTASKS:
+        driver.say(task, TaskCancelled())
+    driver.on(AttemptEnded(1, None))
+    (end,) = of(CompleteJob, driver.instructions)
+    assert isinstance(end.error, ProgramError)

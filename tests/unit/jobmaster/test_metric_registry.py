@@ -8,6 +8,8 @@ import pytest
 
 from firesteel.common.errors import InvalidArgumentError
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.checkpoints.statistics import CheckpointStatistics
+from firesteel.jobmaster.job_metrics import checkpoint_metrics
 from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.metric_registry import MetricRegistry
 from firesteel.jobmaster.statistics import ReportBook
@@ -109,6 +111,29 @@ def test_a_subtask_and_its_operators() -> None:
     operators = found.operators(1)
     assert operators["Map"]["1.numRecordsOut"] == 80
     assert len(operators) == 2
+
+
+def test_operators_of_one_name_do_not_hide_each_other() -> None:
+    flow = Flow()
+    first = flow.map(flow.source([1]), lambda v: v, by=Rebalance())
+    flow.collect(flow.map(first, lambda v: v), "out")
+    plan = flow.plan()
+    ids = [operator.id for operator in plan.vertices[1].operators]
+    operators = tuple(OperatorStatistics(each, 0, 10 * n, 10 * n + 10) for n, each in enumerate(ids))
+    report = TaskReport(operators, {}, subtasks=(SubtaskStatistics(1, 0, 0, 0, 0, 0, 0, 0),), at=1.0)
+    book = ReportBook(plan)
+    book.record(TaskId(1, 0), report)
+    metrics = MetricRegistry(plan, "5e", book, dict, lambda: 1)
+    assert metrics.subtask(1, 0)["Map.numRecordsIn"] == 0
+    assert metrics.subtask(1, 0)["Map_2.numRecordsIn"] == 10
+    assert metrics.vertex(1)["0.Map_2.numRecordsOut"] == 20
+    assert metrics.operators(1)["Map 2"]["0.numRecordsIn"] == 10
+
+
+def test_superseded_checkpoints_have_failed_as_in_flink() -> None:
+    statistics = CheckpointStatistics(begun=5, completed=2, failed=1, superseded=2)
+    found = checkpoint_metrics(statistics)
+    assert (found["numberOfFailedCheckpoints"], found["numberOfInProgressCheckpoints"]) == (3, 0)
 
 
 def test_values_of_several_numbers_have_several_names() -> None:

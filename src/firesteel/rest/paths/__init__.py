@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from firesteel.rest.endpoints import Endpoint
-from firesteel.rest.paths import checkpoints, driver, jobs, log_levels, missing, task_managers, vertices
+from firesteel.rest.paths import (
+    checkpoints,
+    driver,
+    jobs,
+    log_levels,
+    missing,
+    queryable_states,
+    task_managers,
+    vertices,
+)
 
 __all__ = ["ENDPOINTS"]
 
@@ -17,6 +26,7 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(
             *jobs.ENDPOINTS,
             *vertices.ENDPOINTS,
             *checkpoints.ENDPOINTS,
+            *queryable_states.ENDPOINTS,
             *missing.ENDPOINTS,
         ),
         key=lambda endpoint: [(part.startswith("{"), part) for part in endpoint.path.split("/")],
