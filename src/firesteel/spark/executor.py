@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import METRICS_INTERVAL, PYTHON_EXECUTABLE, SPARK_MASTER
+from firesteel.common.options import METRICS_INTERVAL, SPARK_MASTER
 from firesteel.plan.executor import ControlEndpoint, Deployment, EngineStart, Master
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import TaskRestore
 from firesteel.spark import engine_process
 from firesteel.spark import session as sessions
-from firesteel.spark.dependencies import bring
+from firesteel.spark.dependencies import bring, interpreter_of_tasks
 from firesteel.spark.endpoint_secret import TaskEndpoint, endpoint_in_file, warn_if_open
 from firesteel.spark.engine_errors import explain
 from firesteel.spark.jvm import a_job_has_run
@@ -108,7 +108,7 @@ class SparkAttempt:
         self._deployment = deployment
         self._endpoint = endpoint
         self._files = files
-        self._python = configuration.get(PYTHON_EXECUTABLE)
+        self._python = interpreter_of_tasks(session, configuration)
         self._report_seconds = configuration.get(METRICS_INTERVAL).to_millis() / 1000
         self._secrets = TaskSecrets(_store_settings.secret_options(configuration.to_dict()))
         self._group = f"firesteel-{deployment.job_id}-{deployment.attempt}"
