@@ -66,7 +66,10 @@ class SparkExecutor:
         def on_start(where: str, version: str | None) -> None:
             self._on_start(EngineStart(deployment.job_id, where, version))
 
-        session = sessions.acquire(self._configuration, deployment.plan.slots, master.is_wanted, on_start)
+        slots = deployment.plan.slots
+        session = sessions.acquire(
+            self._configuration, slots, master.is_wanted, on_start, master.awaits_slots
+        )
         try:
             files = bring(session, self._configuration)
             listening = sessions.listening(session, self._configuration)

@@ -28,6 +28,10 @@ def exceptions(
 
 
 def _entry(failure: Failure) -> dict[str, Any]:
+    return {**_exception(failure), "concurrentExceptions": [_exception(each) for each in failure.concurrent]}
+
+
+def _exception(failure: Failure) -> dict[str, Any]:
     where = failure.location
     return {
         "exceptionName": failure.error,
@@ -37,7 +41,6 @@ def _entry(failure: Failure) -> dict[str, Any]:
         "endpoint": _endpoint(where),
         "taskManagerId": where.host or None,
         "failureLabels": _labels(failure),
-        "concurrentExceptions": [],
     }
 
 
