@@ -136,7 +136,7 @@ def _make_switch(switch: str) -> None:
 
 def _attach(machine: Machine) -> None:
     here = ("ip", "-n", machine.namespace)
-    there = ("ip", "-n", machine.switch, "link", "set", machine.name)
+    there = ("ip", "-n", machine.switch, "link", "set", "dev", machine.name)
     run_as_root("ip", "netns", "add", machine.namespace)
     ends = (_CARD, "netns", machine.namespace, "type", "veth", "peer", "name", machine.name)
     run_as_root("ip", "link", "add", *ends, "netns", machine.switch)

@@ -58,10 +58,9 @@ class HostHistory:
         known = self._hosts.pop(host, None)
         record = replace(known or HostRecord(host, 0), seen=to_millis(now))
         news = None
-        if record.is_lost:
-            assert record.lost is not None
-            record = replace(record, returned=to_millis(now))
+        if record.lost is not None and record.is_lost:
             seconds = (record.seen - record.lost) / 1000
+            record = replace(record, returned=record.seen)
             news = f"host {host!r}, which was lost {seconds:.1f} s ago, is back: tasks of this job run there again"
         self._keep(record)
         return news

@@ -66,7 +66,8 @@ def interpreter_of_tasks(session: SparkSession, configuration: Configuration) ->
     One that lies in an archive is where that is unpacked, which `bring` has asked Spark to do.
     """
     given = configuration.get(PYTHON_EXECUTABLE)
-    if given is None or not _is_in_archive(given, configuration.get(PYTHON_ARCHIVES) or []):
+    archives = configuration.get(PYTHON_ARCHIVES) or []
+    if given is None or not _is_in_archive(given, archives):
         return given
     # Executors of a cluster unpack archives into the directory that they run in.
     place = SparkFiles.getRootDirectory() if is_local(session) else "."

@@ -50,7 +50,8 @@ def _wait(wait: SlotWait | None) -> dict[str, Any] | None:
 def _host(
     name: str, record: HostRecord | None, tasks: Sequence[TaskStatus], snapshot: JobSnapshot
 ) -> dict[str, Any]:
-    silences = [snapshot.silences[task.task] for task in tasks if task.task in snapshot.silences]
+    ids = {task.task for task in tasks}
+    silences = [seconds for task, seconds in snapshot.silences.items() if task in ids]
     is_lost = record is not None and record.is_lost
     return {
         "host": name,
