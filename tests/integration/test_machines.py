@@ -84,8 +84,7 @@ def test_cut_and_half_open_links_are_survived_and_machines_that_return_do_no_har
             finally:
                 job.driver.kill_family()
     except NotPermittedError as error:
-        servers.MISSING["a cluster of network namespaces"] = str(error)
-        pytest.skip(f"machines cannot be made here: {error}")
+        servers.missing("a cluster of network namespaces", str(error))
 
 
 def _slow_cut_and_half_open(job: Job, cluster: Cluster) -> None:
