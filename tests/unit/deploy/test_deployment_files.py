@@ -14,6 +14,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from firesteel import __version__
 from firesteel.datastream import StreamExecutionEnvironment
@@ -184,6 +185,18 @@ def test_dockerfile_copies_what_is_sent_to_it() -> None:
     default = re.search(r"^ARG EXTRAS=(.*)$", text, re.MULTILINE)
     assert default is not None
     assert set(default[1].split(",")) <= extras.keys()
+
+
+def test_versions_of_extras_are_those_of_the_lock_file() -> None:
+    text = (DEPLOY / "docker" / "Dockerfile").read_text()
+    command = re.search(r"sed (.*) > constraints.txt", text)
+    assert command is not None
+    done = subprocess.run(
+        ["bash", "-c", f"sed {command[1]}"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    constraints = [Requirement(line) for line in done.stdout.splitlines() if line]
+    assert {"pyspark", "prometheus-client"} <= {each.name for each in constraints}
+    assert all(str(each.specifier).startswith("==") for each in constraints)
 
 
 def test_everything_names_the_same_image() -> None:

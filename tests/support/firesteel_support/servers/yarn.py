@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firesteel_support.servers import free_port, running
+from firesteel_support.servers import running
 from firesteel_support.servers.maven import jars, java
 
 __all__ = ["NODES", "VERSION", "yarn_cluster"]
@@ -35,14 +35,14 @@ _SETTINGS = {
 @contextmanager
 def yarn_cluster(directory: Path, java_home: Path) -> Iterator[Path]:
     """Start it; gives the directory of its settings, for ``HADOOP_CONF_DIR``. Containers use the Java at ``java_home``."""
-    module = f"org.apache.hadoop:hadoop-client-minicluster:{VERSION}"
-    place = jars("YARN", f"hadoop-minicluster-{VERSION}", module)
+    modules = (f"org.apache.hadoop:hadoop-client-minicluster:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+    place = jars("YARN", f"hadoop-minicluster-{VERSION}", *modules)
     settings = directory / "conf"
     settings.mkdir(parents=True)
     written = directory / "details.json"
     command = [
         *(java("YARN"), *_JVM, "-cp", f"{place}/*", "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"),
-        *("-nodfs", "-nodemanagers", str(NODES), "-rmport", str(free_port()), "-jhsport", str(free_port())),
+        *("-nodfs", "-nodemanagers", str(NODES)),
         *("-writeConfig", str(settings / "yarn-site.xml"), "-writeDetails", str(written)),
         *(word for key, value in _SETTINGS.items() for word in ("-D", f"{key}={value}")),
     ]
