@@ -22,7 +22,7 @@ from support import PROGRAMS, Driver, NotPermittedError, processes, until
 from firesteel_support import servers
 
 #: Short, because a test waits for it; long enough that a busy machine is not taken for a lost one.
-HEARTBEAT = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "4 s"}
+HEARTBEAT = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "6 s"}
 _ASK = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
