@@ -53,10 +53,6 @@ def test_executors_get_firesteel_and_cached_files_from_the_driver(seen: Any) -> 
         assert words == "words"
 
 
-def test_interpreter_in_an_archive_runs_the_tasks(seen: Any) -> None:
-    assert seen["interpreters"] == {"in the archive"}
-
-
 def test_what_tasks_print_and_log_comes_back_from_executors(run: Driver, seen: Any) -> None:
     lines = run.stdout().splitlines()
     assert sum(line.startswith("print in task") for line in lines) == 60

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from cluster import DRIVER, Cluster, cluster_of_machines
 from recovery_job import OPTIONS, ShownCount, check, task_processes, tell_to_end
-from support import PROGRAMS, Driver, NotPermittedError, processes, until
+from support import PROGRAMS, Driver, NotPermittedError, archived_interpreter, processes, until
 
 from firesteel_support import servers
 
@@ -35,7 +35,9 @@ class Job:
         self._shown = ShownCount(self._output)
         options = {**OPTIONS, **HEARTBEAT, "execution.checkpointing.dir": str(directory / "checkpoints")}
         settings = [word for key, value in options.items() for word in ("-D", f"{key}={value}")]
-        run = ("-m", "firesteel.cli.main", "run", "-m", cluster.url, "-p", "2", *settings)
+        archived_interpreter(directory / "env.tar.gz", "in the archive")
+        interpreter = ("-pyarch", f"{directory / 'env.tar.gz'}#env", "-pyexec", "env/bin/python")
+        run = ("-m", "firesteel.cli.main", "run", "-m", cluster.url, "-p", "2", *interpreter, *settings)
         program = (str(PROGRAMS / "recovering.py"), str(self._output), "1000")
         self.driver: Driver = cluster.start_driver(directory / "driver", *run, *program)
 
@@ -58,6 +60,15 @@ class Job:
         """The processes of the newest attempt's tasks that are there."""
         there = set(self._cluster.machines[machine].processes())
         return [task.pid for task in task_processes(self._output) if task.pid in there]
+
+    def interpreters(self) -> set[str]:
+        """Where the interpreters of the tasks came from."""
+        found = set()
+        for task in task_processes(self._output):
+            for variable in Path(f"/proc/{task.pid}/environ").read_text().split("\0"):
+                if variable.startswith("FIRESTEEL_TEST_INTERPRETER="):
+                    found.add(variable.partition("=")[2])
+        return found
 
     def ask(self, path: str) -> Any:
         """What the driver's REST interface says; it listens on its machine only."""
@@ -91,9 +102,11 @@ def _slow_cut_and_half_open(job: Job, cluster: Cluster) -> None:
     first, second = cluster.machines["worker-1"], cluster.machines["worker-2"]
     job.await_more_output()
     job.until(lambda: job.tasks_on(first.name) and job.tasks_on(second.name), "tasks on both machines")
+    assert job.interpreters() == {"in the archive"}, "it has travelled to both of them"
 
-    second.slow("2mbit")
-    job.await_more_output()
+    second.slow("1mbit")
+    for _ in range(3):
+        job.await_more_output()
     assert job.attempts_failed() == 0, job.driver.stderr()
     second.mend()
 
@@ -114,6 +127,10 @@ def _slow_cut_and_half_open(job: Job, cluster: Cluster) -> None:
     job.await_more_output()
 
     (job_id,) = (each["id"] for each in job.ask("/jobs")["jobs"])
+    hosts = {each["host"]: each for each in job.ask(f"/jobs/{job_id}/hosts")["hosts"]}
+    assert [hosts[name]["losses"] for name in ("worker-1", "worker-2")] == [1, 1]
+    assert hosts["worker-2"]["status"] == "RUNNING", "it is back"
+    assert hosts["worker-2"]["returned"] > hosts["worker-2"]["lost"]
     failures = job.ask(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
     assert len(failures) == job.attempts_failed()
     assert {each["failureLabels"]["type"] for each in failures} == {"lost machine"}

@@ -22,7 +22,6 @@ from firesteel.datastream import DiscardingSink, MapFunction, StreamExecutionEnv
 from firesteel.datastream.functions import IntCounter
 
 master, directory = sys.argv[1], Path(sys.argv[2])
-INTERPRETER = "FIRESTEEL_TEST_INTERPRETER"
 logging.basicConfig(level=logging.INFO, format="LOG %(name)s %(message)s", stream=sys.stdout)
 
 
@@ -62,13 +61,6 @@ def main():
     placed = env.from_collection(range(60)).rebalance().map(Place()).name("place")
     placed.map(lambda place: "printed").print("p")
     seen["places"] = sorted(set(placed.execute_and_collect()))
-
-    support.archived_interpreter(directory / "env.tar.gz", "in the archive")
-    env = environment(2)
-    env.add_python_archive(str(directory / "env.tar.gz"), "env")
-    env.set_python_executable("env/bin/python")
-    interpreters = env.from_collection(range(4)).rebalance().map(lambda n: os.environ.get(INTERPRETER))
-    seen["interpreters"] = set(interpreters.execute_and_collect())
 
     env = environment(40, **{"slot.request.timeout": "2 s"})
     env.from_sequence(1, 10).print()
