@@ -2,11 +2,13 @@
 
     scripts/chaos --minutes 5
 
+The cluster's machines are network namespaces, where that is allowed: drivers, master and workers on one each.
+
 - Python workers, the daemons they come from, executors and the driver get ``kill -9``. A driver that was killed is
   started again with ``--resume``.
 - They are frozen and woken again, before and after anybody can have noticed.
 - The disk with checkpoints and output is taken away, read-only or full for some seconds.
-- The network to the second worker is cut for some seconds.
+- The link of a worker's machine is cut, slow, or carries only one direction; a whole machine is frozen and woken again.
 
 Afterwards the output must be that of a run without failures.
 
@@ -33,16 +35,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import recovery_job
-from cluster import Cluster, standalone_cluster
-from cut_link import Link, link
+from cluster import WORKERS, Cluster, cluster_of_machines, standalone_cluster
+from machines import Machine
 from small_disk import SmallDisk, small_disk
-from support import PROGRAMS, Driver, NotPermittedError, start_driver, until_stuck
+from support import PROGRAMS, Driver, NotPermittedError, until_stuck
 
 PER_SECOND = 1000.0
 KILLS = ("killed worker", "killed daemon", "killed executor", "killed driver")
 FREEZES = ("frozen worker", "frozen daemon", "frozen executor", "frozen driver")
 DISK = ("disk away", "disk read-only", "disk full")
-LINK = ("link cut",)
+MACHINES = ("link cut", "link slow", "link deaf", "link mute", "host frozen")
+#: So few slots of each worker that a job needs both of them.
+FEW_SLOTS = 3
 
 #: How long a heartbeat may be missing in this job, in seconds: low, so that some freezes are longer.
 HEARTBEAT_TIMEOUT = 4.0
@@ -70,7 +74,6 @@ class Chaos:
     seconds: float
     troubles: tuple[str, ...] = KILLS[:3]
     disk: SmallDisk | None = None
-    link: Link | None = None
     pause: tuple[float, float] = (0.0, 3.0)
     seed: int = 0
     happened: Counter[str] = field(default_factory=Counter)
@@ -116,8 +119,7 @@ class Chaos:
         run = ["-m", "firesteel.cli.main", "run", "--resume", "-m", self.cluster.url, "-p", "2", *definitions]
         program = [str(PROGRAMS / "recovering.py"), str(self.output), str(PER_SECOND), str(self._data)]
         directory = self.directory / f"driver-{self._drivers}"
-        environment = {**self.cluster.environment, "SPARK_LOCAL_IP": self.cluster.host}
-        return start_driver(directory, [*run, *program], **environment)
+        return self.cluster.start_driver(directory, *run, *program)
 
     def _await_output(self) -> None:
         """Wait for more than there is now: an attempt runs, and a checkpoint of it is complete."""
@@ -159,8 +161,10 @@ class Chaos:
             seconds = self._draw.choice(
                 (self._draw.uniform(0.1, 1.0), self._draw.uniform(1.5, 2.5) * HEARTBEAT_TIMEOUT)
             )
-            say(f"{kind} for {seconds:.1f} s; {shown}")
-            with self._frozen(victim) if what == "frozen" else self._broken(kind):
+            machine = self.cluster.machines.get(self._draw.choice(WORKERS))
+            where = "" if machine is None or kind not in MACHINES else f" of {machine.name}"
+            say(f"{kind}{where} for {seconds:.1f} s; {shown}")
+            with self._frozen(victim) if what == "frozen" else self._broken(kind, machine):
                 time.sleep(seconds)
         self._check_driver()
 
@@ -178,15 +182,19 @@ class Chaos:
             send(victim, signal.SIGCONT)  # it may be dead: somebody lost patience
 
     @contextmanager
-    def _broken(self, kind: str) -> Iterator[None]:
-        disk, link = self.disk, self.link
+    def _broken(self, kind: str, machine: Machine | None) -> Iterator[None]:
+        disk = self.disk
         ways: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
         if disk is not None:
             ways["disk away"] = (disk.take_away, disk.bring_back)
             ways["disk read-only"] = (disk.forbid_writing, disk.allow_writing)
             ways["disk full"] = (disk.fill, disk.make_room)
-        if link is not None:
-            ways["link cut"] = (link.cut, link.mend)
+        if machine is not None:
+            ways["link cut"] = (machine.cut, machine.mend)
+            ways["link slow"] = (lambda: machine.slow("512kbit"), machine.mend)
+            ways["link deaf"] = (machine.deafen, machine.mend)
+            ways["link mute"] = (machine.mute, machine.mend)
+            ways["host frozen"] = (machine.freeze, machine.wake)
         begin, end = ways[kind]
         begin()
         try:
@@ -231,6 +239,11 @@ def main() -> int:
         metavar="WORD",
         help="only troubles with this word, such as killed or 'disk away'",
     )
+    parser.add_argument(
+        "--machines",
+        choices=("namespaces", "loopback"),
+        help="what the cluster's machines are; without it namespaces if they are allowed here",
+    )
     arguments = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):  # leave no mount, namespace or process behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -239,23 +252,19 @@ def main() -> int:
     print(f"seed {seed}, everything is below {directory}", flush=True)
     began = time.monotonic()
     with ExitStack() as stack:
-        troubles, disk, cable = [*KILLS, *FREEZES], None, None
+        troubles, disk = [*KILLS, *FREEZES], None
         try:
             disk = stack.enter_context(small_disk(directory))
             troubles += DISK
         except NotPermittedError as error:
             print(f"no trouble with disks: {error}")
-        try:
-            cable = stack.enter_context(link())
-            troubles += LINK
-        except NotPermittedError as error:
-            print(f"no trouble with networks: {error}")
+        cluster = _cluster(stack, directory / "cluster", arguments.machines)
+        if cluster.machines:
+            troubles += MACHINES
         if arguments.only:
             troubles = [kind for kind in troubles if any(word in kind for word in arguments.only)]
-        mark = uuid.uuid4().hex
-        cluster = stack.enter_context(standalone_cluster(directory / "cluster", mark, cable))
         seconds = 60 * arguments.minutes
-        chaos = Chaos(cluster, directory, seconds, tuple(troubles), disk, cable, seed=seed)
+        chaos = Chaos(cluster, directory, seconds, tuple(troubles), disk, seed=seed)
         try:
             chaos.run(lambda text: print(f"{time.monotonic() - began:6.1f} s: {text}", flush=True))
         except BaseException:
@@ -266,6 +275,18 @@ def main() -> int:
     print(f"exactly once held for {chaos.records:,} records; {happened}")
     shutil.rmtree(directory, ignore_errors=True)  # after a failure it stays, to be looked at
     return 0
+
+
+def _cluster(stack: ExitStack, directory: Path, wanted: str | None) -> Cluster:
+    mark = uuid.uuid4().hex
+    if wanted != "loopback":
+        try:
+            return stack.enter_context(cluster_of_machines(directory, mark, FEW_SLOTS))
+        except NotPermittedError as error:
+            if wanted is not None:
+                raise
+            print(f"no trouble with networks: {error}")
+    return stack.enter_context(standalone_cluster(directory, mark))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -114,6 +116,18 @@ def _unpickled(path: Path) -> Iterator[Any]:
                 yield pickle.load(file)
             except EOFError:
                 return
+
+
+# Archives -----------------------------------------------------------------------------------------------
+
+
+def archived_interpreter(path: Path, word: str) -> None:
+    """An archive with ``bin/python``: this interpreter, with a variable that says where it came from."""
+    script = f"#!/bin/sh\nexport FIRESTEEL_TEST_INTERPRETER='{word}'\nexec {sys.executable} \"$@\"\n".encode()
+    entry = tarfile.TarInfo("bin/python")
+    entry.mode, entry.size = 0o755, len(script)
+    with tarfile.open(path, "w:gz") as archive:
+        archive.addfile(entry, io.BytesIO(script))
 
 
 # Processes ----------------------------------------------------------------------------------------------
@@ -235,14 +249,22 @@ class Driver:
 
 
 def start_driver(
-    directory: Path, command: Sequence[str], *, cwd: Path | None = None, **environment: str
+    directory: Path,
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    on: Callable[..., list[str]] = lambda *words: list(words),
+    **environment: str,
 ) -> Driver:
-    """Start ``python command...`` with its output in files and a mark in its environment."""
+    """Start ``python command...`` with its output in files and a mark in its environment.
+
+    ``on``: what makes a command one that runs on another machine.
+    """
     mark = uuid.uuid4().hex
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "stdout").open("w") as out, (directory / "stderr").open("w") as err:
         popen = subprocess.Popen(
-            [sys.executable, *command],
+            on(sys.executable, *command),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

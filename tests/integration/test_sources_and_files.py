@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import textwrap
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import SparkEnvironment
-from support import Driver
+from support import Driver, archived_interpreter
 
 from firesteel.common import JobStatus
 from firesteel.datastream import (
@@ -215,6 +216,15 @@ def test_archives_are_unpacked_in_the_working_directory_of_the_tasks(
         return name + Path("unpacked/words.txt").read_text()
 
     assert env.from_collection(["fire"]).map(read).execute_and_collect(limit=5) == ["firesteel"]
+
+
+def test_interpreter_in_an_archive_runs_the_tasks(environment: SparkEnvironment, tmp_path: Path) -> None:
+    archived_interpreter(tmp_path / "env.tar.gz", "in the archive")
+    env = environment()
+    env.add_python_archive(str(tmp_path / "env.tar.gz"), "env")
+    env.set_python_executable("env/bin/python")
+    found = env.from_collection([0]).map(lambda n: os.environ.get("FIRESTEEL_TEST_INTERPRETER"))
+    assert found.execute_and_collect(limit=5) == ["in the archive"]
 
 
 def test_another_version_of_a_module_is_seen_by_the_next_job(

@@ -186,6 +186,8 @@ def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
     page.wait("document.querySelectorAll('.stacked').length >= 1")
     page.click(".tabs a", "Exceptions")
     page.wait_for_text("Nothing has gone wrong.")
+    page.wait_for_text("A sign of life is due every", "p")
+    page.wait_for_text("RUNNING", "td .badge")
     page.click(".tabs a", "Timeline")
     page.click(".timeline-row button")
     page.wait("document.querySelectorAll('.of-subtask .piece').length >= 1")

@@ -42,6 +42,7 @@ from firesteel.plan.executor import (
     ForcedAttempt,
     ForcedExecutor,
     Listening,
+    SlotWait,
 )
 from firesteel.plan.messages import (
     LogOutput,
@@ -107,6 +108,7 @@ class AttemptMaster:
         self._lines: dict[int, _Line] = {}  # connections of tasks in other processes, by number
         self._closed = False
         self._wanted = True
+        self._slot_wait: SlotWait | None = None
         self._groups = WatermarkGroups()
         self._groups_lock = threading.Lock()
         self._inquiries = Inquiries()
@@ -142,6 +144,10 @@ class AttemptMaster:
     def is_wanted(self) -> bool:
         """Whether nobody has told the attempt to end."""
         return self._wanted
+
+    def awaits_slots(self, wait: SlotWait | None) -> None:
+        """The attempt waits for slots, or does not any more (None)."""
+        self._slot_wait = wait
 
     # What the control server calls.
 
@@ -249,6 +255,11 @@ class AttemptMaster:
             for number, line in lines
             if not line.is_busy
         )
+
+    @property
+    def slot_wait(self) -> SlotWait | None:
+        """What the attempt waits for before it can start, if it does."""
+        return self._slot_wait
 
     def local_processes(self) -> list[int]:
         """The processes of connected tasks on this machine: their connections prove that the numbers are theirs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firesteel.common.errors import (
     CheckpointError,
@@ -67,7 +67,10 @@ class FailureLocation:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure of an attempt. ``time`` is in milliseconds since 1970; ``message`` is the text of the error."""
+    """One failure of an attempt. ``time`` is in milliseconds since 1970; ``message`` is the text of the error.
+
+    ``concurrent``: what else failed in the same attempt before it was over, such as the other tasks of a machine that was lost.
+    """
 
     attempt: int
     time: int
@@ -76,6 +79,7 @@ class Failure:
     message: str
 
     location: FailureLocation = FailureLocation()
+    concurrent: tuple[Failure, ...] = ()
 
 
 def label_of(error: BaseException, *, is_user_code: bool = False) -> FailureLabel:
@@ -98,6 +102,10 @@ def label_of(error: BaseException, *, is_user_code: bool = False) -> FailureLabe
     return FailureLabel.USER_ERROR if is_user_code else FailureLabel.ENGINE
 
 
+#: How many failures are kept beside the first one of an attempt: thousands of tasks may be lost at once.
+_CONCURRENT = 20
+
+
 class FailureHistory:
     """The newest failures; may be read from any thread."""
 
@@ -115,14 +123,41 @@ class FailureHistory:
         is_user_code: bool = False,
     ) -> Failure:
         """Something has failed at ``now`` (seconds since 1970)."""
+        failure = self._made(attempt, now, error, location, is_user_code)
+        self._failures = (failure, *self._failures)[: self._size]
+        return failure
+
+    def add_concurrent(
+        self,
+        attempt: int,
+        now: float,
+        error: BaseException,
+        location: FailureLocation | None = None,
+        *,
+        is_user_code: bool = False,
+    ) -> None:
+        """Something else has failed in an attempt whose first failure is there already."""
+        if not self._failures or self._failures[0].attempt != attempt:
+            return
+        first, *earlier = self._failures
+        if len(first.concurrent) < _CONCURRENT:
+            failure = self._made(attempt, now, error, location, is_user_code)
+            self._failures = (replace(first, concurrent=(*first.concurrent, failure)), *earlier)
+
+    def _made(
+        self,
+        attempt: int,
+        now: float,
+        error: BaseException,
+        location: FailureLocation | None,
+        is_user_code: bool,
+    ) -> Failure:
         location = location or FailureLocation()
         if isinstance(error, UserCodeError) and error.operator:
             location = FailureLocation(error.operator, error.subtask, location.host, location.pid)
         label = label_of(error, is_user_code=is_user_code)
         text = str(error) or type(error).__name__
-        failure = Failure(attempt, int(now * 1000), label, type(error).__name__, text, location)
-        self._failures = (failure, *self._failures)[: self._size]
-        return failure
+        return Failure(attempt, int(now * 1000), label, type(error).__name__, text, location)
 
     @property
     def newest_first(self) -> tuple[Failure, ...]:

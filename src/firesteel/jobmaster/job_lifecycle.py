@@ -75,6 +75,7 @@ from firesteel.jobmaster.events import (
     TimerElapsed,
 )
 from firesteel.jobmaster.failure_history import Failure, FailureHistory, FailureLabel, FailureLocation
+from firesteel.jobmaster.host_history import HostHistory, HostRecord
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     ChangeStatus,
@@ -188,6 +189,7 @@ class JobLifecycle:
         self._first_attempt = first_attempt
         self._deployment_seconds = deployment_seconds
         self._failures = FailureHistory(remembered_failures)
+        self._hosts = HostHistory()
         self._repeated = RepeatedFailures(plan, repetition or RepetitionSettings())
         self._status = JobStatus.CREATED
         self._completed = False
@@ -267,6 +269,11 @@ class JobLifecycle:
     def failures(self) -> tuple[Failure, ...]:
         """What attempts failed with, the newest first; may be read from any thread."""
         return self._failures.newest_first
+
+    @property
+    def hosts(self) -> tuple[HostRecord, ...]:
+        """Where tasks have run, and which of these hosts were lost; may be read from any thread."""
+        return self._hosts.records
 
     def drain_news(self) -> list[str]:
         """What has happened since the last time that people should read at once."""
@@ -386,6 +393,8 @@ class JobLifecycle:
             case TaskStarted(host, pid):
                 task.state = _TaskState.STARTED
                 task.host, task.pid = host, pid
+                if (news := self._hosts.seen(host, self._now)) is not None:
+                    self._news.append(news)
                 self._show(task, ExecutionState.RUNNING)
             case TaskFinished():
                 task.state = _TaskState.FINISHED
@@ -416,7 +425,8 @@ class JobLifecycle:
 
     def _on_silent(self, task: _Task, seconds: float, limit: float) -> None:
         # In batch mode too: Spark repeats tasks that end, and this one does not.
-        if not task.alive or self._phase is not _Phase.UNDER_WAY:
+        # Of several that are lost together the first fails the attempt, and nobody waits for the others either.
+        if not task.alive or not (self._phase is _Phase.UNDER_WAY or self._status is JobStatus.FAILING):
             return
         task.state = _TaskState.GONE
         self._show(task, ExecutionState.FAILED)
@@ -481,10 +491,19 @@ class JobLifecycle:
             location = None if task is None else self._location(task)
             noted = self._failures.add(self._attempt, self._now, error, location, is_user_code=is_user_code)
             self._failure_label = noted.label
+            if isinstance(error, TaskLostError):
+                self._hosts.lost(noted.location.host, self._now, str(error))
             if isinstance(error, HeartbeatError):
                 self._news.append(str(error))
             self._change_status(JobStatus.FAILING)
             self._cancel_tasks()
+        elif task is not None and self._status is JobStatus.FAILING:
+            location = self._location(task)
+            self._failures.add_concurrent(
+                self._attempt, self._now, error, location, is_user_code=is_user_code
+            )
+            if isinstance(error, TaskLostError):
+                self._hosts.lost(location.host, self._now, str(error))
 
     def _fail_for_good(self, error: BaseException) -> None:
         """The master cannot run the job any more: that is why it ends, even if its attempt had failed just before."""

@@ -282,6 +282,7 @@ class JobMaster:
 
     def snapshot(self) -> JobSnapshot:
         """Everything that is known of the job now."""
+        attempt = self._attempt_master
         return JobSnapshot(
             str(self.job_id),
             self.name,
@@ -297,6 +298,10 @@ class JobMaster:
             self._reports.reports(),
             self.failures(),
             self._checkpoint_settings,
+            self._core.hosts,
+            self._heartbeat,
+            {} if attempt is None else {origin.task: seconds for origin, seconds in attempt.silences()},
+            None if attempt is None else attempt.slot_wait,
         )
 
     # What tasks and the engine tell of themselves, beside the master's thread.

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.failure_history import Failure
+from firesteel.jobmaster.host_history import HostRecord
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
+from firesteel.plan.executor import SlotWait
+from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.plan.messages import TaskId, TaskReport
 
 __all__ = ["JobSnapshot"]
@@ -22,6 +25,8 @@ class JobSnapshot:
     ``status_times`` has each state that the job has had, with the moment at which it last came to it. ``tasks`` are those of
     the current attempt, none between two of them; ``earlier_tasks`` those of attempts that have failed, the oldest
     first. ``reports`` are the newest ones of the current attempt's tasks. ``checkpoints`` None: its tasks take no part in any.
+    ``hosts``: where tasks have run, and which of them were lost. ``heartbeat`` None: nobody gives signs of life.
+    ``silences``: for how many seconds each task in another process was not heard.
     """
 
     job_id: str
@@ -38,6 +43,10 @@ class JobSnapshot:
     reports: Mapping[TaskId, TaskReport] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     checkpoints: CheckpointSettings | None = None
+    hosts: tuple[HostRecord, ...] = ()
+    heartbeat: HeartbeatSettings | None = None
+    silences: Mapping[TaskId, float] = field(default_factory=dict)
+    slot_wait: SlotWait | None = None
 
     @property
     def duration(self) -> int:

@@ -55,6 +55,7 @@ from firesteel.jobmaster.events import (
 )
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
+from firesteel.jobmaster.host_history import HostRecord
 from firesteel.jobmaster.instructions import (
     AnswerCheckpoint,
     AnswerQuery,
@@ -218,6 +219,11 @@ class MasterCore:
     def failures(self) -> tuple[Failure, ...]:
         """What attempts failed with, the newest first; may be read from any thread."""
         return self._lifecycle.failures
+
+    @property
+    def hosts(self) -> tuple[HostRecord, ...]:
+        """Where tasks have run, and which of these hosts were lost; may be read from any thread."""
+        return self._lifecycle.hosts
 
     @property
     def checkpoint_statistics(self) -> CheckpointStatistics:

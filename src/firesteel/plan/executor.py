@@ -48,6 +48,15 @@ class Listening:
 ON_LOOPBACK = Listening()
 
 
+@dataclass(frozen=True, slots=True)
+class SlotWait:
+    """An attempt cannot start yet: it needs so many slots, and the engine has fewer. ``since``: seconds since 1970."""
+
+    needed: int
+    available: int
+    since: float
+
+
 class Master(Protocol):
     """What an executor sees of the job master. All methods may be called from any thread."""
 
@@ -69,6 +78,10 @@ class Master(Protocol):
 
     def is_wanted(self) -> bool:
         """Whether the attempt still is to run: who waits for something before starting it looks now and then."""
+        ...
+
+    def awaits_slots(self, wait: SlotWait | None) -> None:
+        """The attempt waits for slots, or does not any more (None)."""
         ...
 
 

@@ -336,6 +336,28 @@ _JOBS: dict[str, Schema] = {
             )
         }
     ),
+    "JobHosts": record(
+        {
+            "now": WHOLE,
+            "heartbeat": nullable(record({"interval": WHOLE, "timeout": WHOLE})),
+            "waitingForSlots": nullable(record({"needed": WHOLE, "available": WHOLE, "since": WHOLE})),
+            "hosts": array(
+                record(
+                    {
+                        "host": TEXT,
+                        "status": choice("RUNNING", "IDLE", "LOST"),
+                        "tasks": WHOLE,
+                        "processes": array(WHOLE),
+                        "timeSinceLastHeartbeat": nullable(WHOLE),
+                        "losses": WHOLE,
+                        "lost": nullable(WHOLE),
+                        "reason": nullable(TEXT),
+                        "returned": nullable(WHOLE),
+                    }
+                )
+            ),
+        }
+    ),
     "UserAccumulator": record({"name": TEXT, "type": TEXT, "value": TEXT}),
     "JobAccumulators": record(
         {

@@ -15,7 +15,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 import firesteel
@@ -25,6 +25,7 @@ from firesteel.common.options import (
     CACHED_FILES,
     PIPELINE_JARS,
     PYTHON_ARCHIVES,
+    PYTHON_EXECUTABLE,
     PYTHON_FILES,
     PYTHON_PATH,
     PYTHON_REQUIREMENTS,
@@ -57,6 +58,31 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
         unpacked_here=bool(archives),
         home=os.getcwd() if local else None,
     )
+
+
+def interpreter_of_tasks(session: SparkSession, configuration: Configuration) -> str | None:
+    """The Python that runs the tasks, as their machines find it; None: the driver's.
+
+    One that lies in an archive is where that is unpacked, which `bring` has asked Spark to do.
+    """
+    given = configuration.get(PYTHON_EXECUTABLE)
+    archives = configuration.get(PYTHON_ARCHIVES) or []
+    if given is None or not _is_in_archive(given, archives):
+        return given
+    # Executors of a cluster unpack archives into the directory that they run in.
+    place = SparkFiles.getRootDirectory() if is_local(session) else "."
+    return f"{place}/{os.path.normpath(given)}"
+
+
+def _is_in_archive(path: str, archives: list[str]) -> bool:
+    """Whether a relative path begins with the name of an unpacked archive.
+
+    >>> [_is_in_archive(path, ["env.tar.gz#env"]) for path in ("env/bin/python", "./env/bin/python", "python3")]
+    [True, True, False]
+    """
+    names = {_named_archive(archive).partition("#")[2] for archive in archives}
+    first, slash, _ = os.path.normpath(path).partition("/")
+    return bool(slash) and first in names
 
 
 def _packages(configuration: Configuration, carrier: _Carrier) -> list[TaskPath]:
@@ -145,8 +171,6 @@ def _without_scheme(path: str) -> str:
 
 def _workshop() -> Path:
     """A directory that lives as long as this process needs it: Spark removes it with its own files."""
-    from pyspark import SparkFiles
-
     return Path(tempfile.mkdtemp(prefix="firesteel-", dir=SparkFiles.getRootDirectory()))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from firesteel.common._redaction import public_options, secret_options
 from firesteel.common.configuration import Configuration
-from firesteel.common.options import METRICS_INTERVAL, PYTHON_EXECUTABLE, SPARK_MASTER
+from firesteel.common.options import METRICS_INTERVAL, SPARK_MASTER
 from firesteel.logs.levels import levels
 from firesteel.plan.executor import ControlEndpoint, Deployment, EngineExecutor, EngineStart, Master
 from firesteel.plan.job_plan import JobPlan
@@ -23,7 +23,7 @@ from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import TaskRestore
 from firesteel.spark import engine_process, executor_list
 from firesteel.spark import session as sessions
-from firesteel.spark.dependencies import bring
+from firesteel.spark.dependencies import bring, interpreter_of_tasks
 from firesteel.spark.endpoint_secret import TaskEndpoint, endpoint_in_file, warn_if_open
 from firesteel.spark.engine_errors import explain
 from firesteel.spark.jvm import a_job_has_run
@@ -67,7 +67,10 @@ class SparkExecutor:
         def on_start(where: str, version: str | None) -> None:
             self._on_start(EngineStart(deployment.job_id, where, version))
 
-        session = sessions.acquire(self._configuration, deployment.plan.slots, master.is_wanted, on_start)
+        slots = deployment.plan.slots
+        session = sessions.acquire(
+            self._configuration, slots, master.is_wanted, on_start, master.awaits_slots
+        )
         try:
             files = bring(session, self._configuration)
             listening = sessions.listening(session, self._configuration)
@@ -117,7 +120,7 @@ class SparkAttempt:
         self._deployment = deployment
         self._endpoint = endpoint
         self._files = files
-        self._python = configuration.get(PYTHON_EXECUTABLE)
+        self._python = interpreter_of_tasks(session, configuration)
         self._report_seconds = configuration.get(METRICS_INTERVAL).to_millis() / 1000
         self._secrets = TaskSecrets(secret_options(configuration.to_dict()))
         self._group = f"firesteel-{deployment.job_id}-{deployment.attempt}"

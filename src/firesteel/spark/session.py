@@ -31,7 +31,7 @@ from firesteel.common.options import (
     SSL_INTERNAL,
 )
 from firesteel.control.protocol import outward_address
-from firesteel.plan.executor import ON_LOOPBACK, Listening
+from firesteel.plan.executor import ON_LOOPBACK, Listening, SlotWait
 from firesteel.spark import jvm_process, tls
 from firesteel.spark.jvm import ended_unless_wanted, ensure_jvm
 from firesteel.spark.master_url import check_form, reach
@@ -56,12 +56,13 @@ def acquire(
     needed: int,
     is_wanted: Callable[[], bool] = lambda: True,
     on_start: Callable[[str, str | None], None] = lambda where, version: None,
+    awaits_slots: Callable[[SlotWait | None], None] = lambda wait: None,
 ) -> SparkSession:
     """A session with room for ``needed`` tasks; `release` it when the job is over.
 
     Slots of a cluster may take a while to come, or to come back; when the session is not wanted any more,
     `JobCancelledError` is raised. ``on_start`` is told when a Spark has to be started, and where, and again, with its
-    version, when it is there.
+    version, when it is there, and ``awaits_slots`` while there are too few of them.
     """
     with _lock:
         if not is_wanted():
@@ -73,7 +74,9 @@ def acquire(
         # In local mode a slot is a thread: none will come.
         remedy = _remedy(session, configuration, needed)
         patience = 0.0 if is_local(session) else timeout
-        slots = await_slots(lambda: Slots(_available(session), remedy), needed, patience, is_wanted)
+        slots = await_slots(
+            lambda: Slots(_available(session), remedy), needed, patience, is_wanted, awaits_slots
+        )
         if slots.available < needed:
             raise too_few_slots(needed, slots.available, slots.remedy)
         return session

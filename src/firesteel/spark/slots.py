@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from firesteel.common.errors import JobCancelledError
 from firesteel.common.options import SLOT_REQUEST_TIMEOUT
+from firesteel.plan.executor import SlotWait
 
 __all__ = ["Slots", "await_slots"]
 
@@ -33,18 +34,21 @@ def await_slots(
     needed: int,
     seconds: float,
     is_wanted: Callable[[], bool],
+    tell: Callable[[SlotWait | None], None] = lambda wait: None,
     *,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Slots:
     """Wait for ``needed`` slots, for ``seconds`` at most; returns what there is then. Logged once, when it lasts.
 
+    ``tell`` hears what is missing with every look, and None when the wait is over.
     Raises `JobCancelledError` when nobody wants them any more.
     """
-    began = clock()
+    began, since = clock(), time.time()
     slots = count()
     has_said = False
     while slots.available < needed and (waited := clock() - began) < seconds:
+        tell(SlotWait(needed, slots.available, since))
         if not is_wanted():
             raise JobCancelledError(f"the job was ended while it waited for {needed} slots")
         if not has_said and waited >= min(_QUIET_SECONDS, seconds / 2):
@@ -58,6 +62,7 @@ def await_slots(
             )
         pause(_LOOK_SECONDS)
         slots = count()
+    tell(None)
     if has_said and slots.available >= needed:
         _LOG.warning("the %d slots that the job needs are there", needed)
     return slots

@@ -62,7 +62,7 @@ from firesteel.jobmaster.checkpoints.takeover import TakenOver, Takeover
 from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings
 from firesteel.jobmaster.restart_policy import create_policy
-from firesteel.plan.executor import ON_LOOPBACK, ControlEndpoint, Deployment, Listening
+from firesteel.plan.executor import ON_LOOPBACK, ControlEndpoint, Deployment, Listening, SlotWait
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
     Alive,
@@ -230,6 +230,9 @@ class _Attempt:
 
     def is_wanted(self) -> bool:
         return True
+
+    def awaits_slots(self, wait: SlotWait | None) -> None:
+        raise AssertionError("a simulation has slots for all its tasks")
 
 
 class CrashSimulation:

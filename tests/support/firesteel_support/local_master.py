@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firesteel.jobmaster.watermark_alignment import WatermarkGroups
-from firesteel.plan.executor import ON_LOOPBACK, ControlEndpoint, Deployment, Listening
+from firesteel.plan.executor import ON_LOOPBACK, ControlEndpoint, Deployment, Listening, SlotWait
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import (
     MasterMessage,
@@ -78,6 +78,9 @@ class LocalMaster:
     def is_wanted(self) -> bool:
         """Nobody ends the attempt."""
         return True
+
+    def awaits_slots(self, wait: SlotWait | None) -> None:
+        """There are always enough."""
 
     def broadcast(self, message: MasterMessage) -> None:
         """Send to all tasks."""

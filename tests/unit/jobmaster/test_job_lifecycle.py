@@ -387,6 +387,50 @@ def test_silent_task_fails_the_attempt_like_a_lost_one() -> None:
     )
 
 
+def test_tasks_that_are_lost_together_are_told_together_and_none_is_waited_for() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    for task in (B, C):
+        driver.on(TaskSilent(TaskOrigin(1, task), 51.2, 50.0))
+    driver.say(A, TaskCancelled())
+    assert KillAttempt(1) in driver.instructions, "nobody else is there to say goodbye"
+    driver.end(RuntimeError("killed"))
+    (failure,) = driver.machine.failures
+    (other,) = failure.concurrent
+    assert (failure.location.operator, failure.location.subtask) == ("Count", 0)
+    assert (other.location.operator, other.location.subtask) == ("Count", 1)
+    assert other.label is FailureLabel.LOST_MACHINE
+    assert len(driver.machine.drain_news()) == 1, "one line of the log for one thing that happened"
+
+
+def test_host_that_was_lost_is_remembered_and_its_return_is_news() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    (host,) = driver.machine.hosts
+    assert (host.host, host.losses, host.is_lost) == ("h", 0, False)
+    driver.on(TaskSilent(TaskOrigin(1, B), 51.2, 50.0))
+    (host,) = driver.machine.hosts
+    assert (host.losses, host.is_lost) == (1, True)
+    assert "no sign of life" in host.reason
+    driver.machine.drain_news()
+    for task in (A, C):
+        driver.say(task, TaskCancelled())
+    driver.end(RuntimeError("killed"))
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(RestoreFound(2, None))
+    driver.connect(A)
+    driver.say(A, TaskStarted("h", 2))
+    (news,) = driver.machine.drain_news()
+    assert news.startswith("host 'h', which was lost ")
+    (host,) = driver.machine.hosts
+    assert (host.losses, host.is_lost, host.returned is not None) == (1, False, True)
+
+
+def test_host_is_not_lost_when_user_code_fails_there() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0)).run()
+    driver.say(B, to_message(boom()))
+    (host,) = driver.machine.hosts
+    assert (host.losses, host.is_lost) == (0, False)
+
+
 def test_silence_of_an_earlier_connection_or_attempt_means_nothing() -> None:
     driver = Driver(policy=FixedDelay(3, 1.0)).run()
     assert driver.on(TaskSilent(TaskOrigin(1, B, connection=7), 51.0, 50.0)) == []

@@ -10,13 +10,17 @@ import pytest
 import rest_sample as sample
 
 from firesteel.common._thread_stacks import dump_threads
-from firesteel.common.errors import UserCodeError
+from firesteel.common.errors import HeartbeatError, UserCodeError
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.failure_history import FailureHistory, FailureLocation
+from firesteel.jobmaster.host_history import HostHistory
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.task_states import ExecutionState
+from firesteel.plan.executor import SlotWait
+from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.rest.metric_source import KeptMetrics
 from firesteel.rest.served_jobs import EndedJob
-from firesteel.rest.views import checkpoints, driver, exceptions, jobs, metrics, subtasks, vertices
+from firesteel.rest.views import checkpoints, driver, exceptions, hosts, jobs, metrics, subtasks, vertices
 from firesteel_support.rest_client import check_shape
 
 SNAPSHOTS = [sample.created(), sample.running(), sample.restarting(), sample.finished()]
@@ -38,6 +42,7 @@ def test_jobs_have_their_shapes_in_every_state(snapshot: JobSnapshot) -> None:
     check_shape(jobs.resource_requirements(outline), "ResourceRequirements")
     check_shape(jobs.execution_result(snapshot, {"seen": 3}, None), "ExecutionResult")
     check_shape(driver.cluster_overview([(outline, snapshot)]), "ClusterOverview")
+    check_shape(hosts.job_hosts(snapshot), "JobHosts")
 
 
 def test_a_job_in_its_last_state_has_a_time_of_its_end_also_before_all_is_done() -> None:
@@ -250,3 +255,52 @@ def test_what_is_kept_of_an_ended_job_answers_like_the_job() -> None:
 def test_views_import_no_web_framework() -> None:
     modules: list[ModuleType] = [checkpoints, driver, exceptions, jobs, metrics, subtasks, vertices]
     assert not [each for each in modules if "starlette" in vars(each)]
+
+
+# Hosts.
+
+
+def test_hosts_tell_who_was_lost_and_who_is_back() -> None:
+    history = HostHistory()
+    for host in ("worker-1", "worker-2", "worker-3"):
+        history.seen(host, 1.0)
+    for host in ("worker-1", "worker-2"):
+        history.lost(host, 5.0, "no sign of life")
+    history.seen("worker-1", 9.0)
+    running = sample.running()
+    silences = {task.task: 0.1 * number for number, task in enumerate(running.tasks) if task.task}
+    snapshot = replace(running, hosts=history.records, silences=silences, heartbeat=HeartbeatSettings(2, 20))
+    shown = hosts.job_hosts(snapshot)
+    check_shape(shown, "JobHosts")
+    assert shown["heartbeat"] == {"interval": 2000, "timeout": 20000}
+    first, second, third = shown["hosts"]
+    assert (first["status"], first["losses"], first["lost"], first["returned"]) == ("RUNNING", 1, 5000, 9000)
+    assert first["tasks"] == len(running.tasks)
+    assert first["timeSinceLastHeartbeat"] == 100 * (len(running.tasks) - 1), (
+        "of the one that is silent for longest"
+    )
+    assert (second["status"], second["reason"], second["returned"]) == ("LOST", "no sign of life", None)
+    assert (third["status"], third["tasks"], third["losses"]) == ("IDLE", 0, 0)
+
+
+def test_slots_that_are_missing_are_shown() -> None:
+    snapshot = replace(sample.created(), slot_wait=SlotWait(8, 4, 60.0))
+    shown = hosts.job_hosts(snapshot)
+    check_shape(shown, "JobHosts")
+    assert shown["waitingForSlots"] == {"needed": 8, "available": 4, "since": 60000}
+
+
+def test_failures_of_one_attempt_are_shown_together() -> None:
+    history = FailureHistory(4)
+    history.add(1, 5.0, HeartbeatError("lost task a"), FailureLocation("a", 0, "worker-1", 7))
+    history.add_concurrent(1, 5.0, HeartbeatError("lost task b"), FailureLocation("b", 1, "worker-1", 8))
+    history.add_concurrent(2, 6.0, HeartbeatError("of no failure"), None)
+    shown = exceptions.exceptions(history.newest_first)
+    check_shape(shown, "Exceptions")
+    (entry,) = shown["exceptionHistory"]["entries"]
+    (other,) = entry["concurrentExceptions"]
+    assert (entry["endpoint"], other["endpoint"], other["taskName"]) == (
+        "worker-1:7",
+        "worker-1:8",
+        "b (2) - execution #0",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firesteel.common.errors import JobCancelledError
+from firesteel.plan.executor import SlotWait
 from firesteel.spark.slots import Slots, await_slots
 
 
@@ -15,6 +16,7 @@ class Cluster:
         self.now = 0.0
         self._changes = changes
         self.looks = 0
+        self.told: list[SlotWait | None] = []
 
     def count(self) -> Slots:
         self.looks += 1
@@ -32,6 +34,7 @@ class Cluster:
             needed,
             seconds,
             lambda: self.now < wanted_until,
+            self.told.append,
             clock=self.clock,
             pause=self.pause,
         )
@@ -44,6 +47,16 @@ def test_slots_that_are_there_are_not_waited_for(caplog: Log) -> None:
     cluster = Cluster((0.0, 8))
     assert cluster.wait(4, 300.0).available == 8
     assert (cluster.now, cluster.looks, caplog.records) == (0.0, 1, [])
+    assert cluster.told == [None]
+
+
+def test_what_is_missing_is_told_while_it_is() -> None:
+    cluster = Cluster((0.0, 4), (60.0, 6), (120.0, 8))
+    cluster.wait(8, 300.0)
+    *waits, last = cluster.told
+    assert last is None
+    assert list(dict.fromkeys((wait.needed, wait.available) for wait in waits if wait)) == [(8, 4), (8, 6)]
+    assert len({wait.since for wait in waits if wait}) == 1
 
 
 def test_executors_that_come_back_are_waited_for_which_is_said_once(caplog: Log) -> None:

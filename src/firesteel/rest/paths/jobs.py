@@ -11,6 +11,7 @@ from firesteel.rest.paths.found import all_jobs, job_in
 from firesteel.rest.schemas import HEX, TEXT, WHOLE, array, choice, reference
 from firesteel.rest.views import driver as driver_views
 from firesteel.rest.views import exceptions as exception_views
+from firesteel.rest.views import hosts as host_views
 from firesteel.rest.views import jobs as views
 from firesteel.rest.views.metrics import aggregated_metrics, metrics
 
@@ -75,6 +76,10 @@ def _exceptions(call: Call) -> Any:
         labels[key] = value
     most = call.query.get("maxExceptions", exception_views.SHOWN)
     return exception_views.exceptions(job_in(call).snapshot().failures, most, labels)
+
+
+def _hosts(call: Call) -> Any:
+    return host_views.job_hosts(job_in(call).snapshot())
 
 
 def _accumulators(call: Call) -> Any:
@@ -153,6 +158,13 @@ ENDPOINTS = (
             Parameter("maxExceptions", WHOLE, "How many at most; 20 unless given."),
             Parameter("failureLabelFilter", TEXT, "Only those with these labels: key:value.", True),
         ),
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/{jobid}/hosts",
+        _hosts,
+        "JobHosts",
+        "Where tasks run and have run: signs of life, hosts that were lost and are back, slots that are missing.",
     ),
     Endpoint(
         "GET",

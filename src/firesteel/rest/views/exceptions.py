@@ -29,6 +29,10 @@ def exceptions(
 
 
 def _entry(failure: Failure) -> dict[str, Any]:
+    return {**_exception(failure), "concurrentExceptions": [_exception(each) for each in failure.concurrent]}
+
+
+def _exception(failure: Failure) -> dict[str, Any]:
     where = failure.location
     return {
         "exceptionName": failure.error,
@@ -38,7 +42,6 @@ def _entry(failure: Failure) -> dict[str, Any]:
         "endpoint": _endpoint(where),
         "taskManagerId": executor_name(where.host, where.executor) or None,
         "failureLabels": _labels(failure),
-        "concurrentExceptions": [],
     }
 
 

@@ -1,17 +1,22 @@
-// What went wrong: the newest failure first, its traceback readable, and all earlier ones.
+// What went wrong: the newest failure first, its traceback readable, and all earlier ones; hosts that were lost and are back.
 
-import { get } from "../api.js";
+import { get, getIfThere } from "../api.js";
 import { say } from "../dialog.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
-import { message, section, waiting } from "../parts/controls.js";
+import { badge, message, section, table, waiting } from "../parts/controls.js";
 import { traceback } from "../parts/traceback.js";
 import { jobPage } from "./job_frame.js";
 
 export function exceptions(view) {
-  const state = { answer: undefined, most: 20, whole: new Set() };
+  const state = { answer: undefined, hosts: undefined, most: 20, whole: new Set(), order: {} };
   const page = jobPage(view, "exceptions", {
-    load: async (job, signal) => (state.answer = await get(`/jobs/${job.jid}/exceptions?maxExceptions=${state.most}`, signal)),
+    load: async (job, signal) => {
+      [state.answer, state.hosts] = await Promise.all([
+        get(`/jobs/${job.jid}/exceptions?maxExceptions=${state.most}`, signal),
+        getIfThere(`/jobs/${job.jid}/hosts`, signal),
+      ]);
+    },
     body: () => content(state, page),
   });
 }
@@ -19,7 +24,8 @@ export function exceptions(view) {
 function content(state, page) {
   if (!state.answer) return waiting(8);
   const entries = entriesOf(state.answer);
-  if (!entries.length) return section("Exceptions", {}, message("Nothing has gone wrong.", "good"));
+  const watched = state.hosts ? hosts(state, page) : null;
+  if (!entries.length) return [section("Exceptions", {}, message("Nothing has gone wrong.", "good")), watched];
   const more = () => {
     state.most *= 5;
     page.ask();
@@ -29,7 +35,25 @@ function content(state, page) {
     section("Newest failure", {}, failure(entries[0], state, page, "newest")),
     entries.length > 1 ? section(`Earlier failures (${entries.length - 1})`, {}, entries.slice(1).map((entry, at) => earlier(entry, state, page, `${entry.timestamp} ${at}`))) : null,
     isCut ? h("p", { key: "more" }, h("button", { onClick: more }, "Show more")) : null,
+    watched,
   ];
+}
+
+/** Where tasks run and have run: who was heard when, who was lost, who is back, and what the job waits for. */
+function hosts(state, page) {
+  const { heartbeat, waitingForSlots: missing, now } = state.hosts;
+  const ago = (at) => (at === null ? "" : `${format.duration(now - at)} ago`);
+  return section("Hosts", {},
+    missing ? message(`The job waits for slots: it needs ${missing.needed}, and ${missing.available} are there.`, "bad") : null,
+    table({ label: "Hosts", rows: state.hosts.hosts, keyOf: ({ host }) => host, state: state.order, redraw: page.draw, empty: "No task has run yet.", columns: [
+      { name: "Host", value: ({ host }) => host },
+      { name: "State", value: ({ status }) => status, cell: ({ status }) => badge(status) },
+      { name: "Tasks", value: ({ tasks }) => tasks, number: true },
+      { name: "Last heard", value: (row) => row.timeSinceLastHeartbeat, cell: (row) => (row.timeSinceLastHeartbeat === null ? "" : `${format.duration(row.timeSinceLastHeartbeat)} ago`), number: true },
+      { name: "Lost", value: ({ losses }) => losses, cell: ({ losses, lost, reason }) => h("span", { title: reason ?? "" }, losses ? `${format.plural(losses, "time")}, ${ago(lost)}` : "never") },
+      { name: "Back", value: ({ returned }) => returned, cell: ({ returned }) => ago(returned) },
+    ] }),
+    heartbeat ? h("p", { class: "quiet-text" }, `A sign of life is due every ${format.duration(heartbeat.interval)}; who gives none for ${format.duration(heartbeat.timeout)} is lost.`) : null);
 }
 
 /** Newest first; servers that keep no history give the root exception only. */

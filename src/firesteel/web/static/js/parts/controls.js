@@ -6,7 +6,7 @@ import * as format from "../format.js";
 const KINDS = {
   RUNNING: "good", FINISHED: "done", COMPLETED: "good", FAILED: "bad", FAILING: "bad", CANCELED: "off", CANCELLING: "busy",
   CANCELING: "busy", CREATED: "off", SCHEDULED: "busy", DEPLOYING: "busy", INITIALIZING: "busy", RESTARTING: "busy",
-  RECONCILING: "busy", IN_PROGRESS: "busy", SUSPENDED: "off", ok: "good", low: "busy", high: "bad",
+  RECONCILING: "busy", IDLE: "off", LOST: "bad", IN_PROGRESS: "busy", SUSPENDED: "off", ok: "good", low: "busy", high: "bad",
 };
 
 export const kindOf = (state) => KINDS[state] ?? "off";
