@@ -6,7 +6,9 @@ import click
 
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
+from firesteel.cli.cluster import cluster
 from firesteel.cli.help_texts import examples
+from firesteel.cli.history import history
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
@@ -36,6 +38,8 @@ main.add_command(list_jobs)
 main.add_command(savepoint)
 main.add_command(stop)
 main.add_command(cancel)
+main.add_command(cluster)
+main.add_command(history)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

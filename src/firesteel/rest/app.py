@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firesteel.rest.endpoints import Call, Context, Endpoint, read_body, read_query
-from firesteel.rest.errors import RestError
+from firesteel.rest.endpoints import (
+    Call,
+    Context,
+    Endpoint,
+    RawAnswer,
+    SentRequest,
+    UploadedFile,
+    read_body,
+    read_query,
+)
+from firesteel.rest.errors import Malformed, RestError
 from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
@@ -32,20 +44,23 @@ _LOG = logging.getLogger(__name__)
 #: Bodies are a few names and paths.
 _MOST_BYTES = 1 << 20
 _CHUNK = 1 << 16
+_MOST_FILES = 1000
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def make_app(context: Context, names: frozenset[str]) -> Starlette:
+def make_app(
+    context: Context, names: frozenset[str], endpoints: Sequence[Endpoint] = ENDPOINTS
+) -> Starlette:
     """The application; ``names`` are what clients may call this machine."""
     by_path: dict[str, list[Endpoint]] = {}
-    for endpoint in ENDPOINTS:
+    for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     routes = [
         Route(prefix + path, _handler(context, endpoints), methods=[each.method for each in endpoints])
         for path, endpoints in by_path.items()
         for prefix in ("", PREFIX)
     ]
-    document = openapi_document(ENDPOINTS)
+    document = openapi_document(endpoints)
     routes += [
         Route(f"{prefix}/openapi.json", _constant(document), methods=["GET"]) for prefix in ("", PREFIX)
     ]
@@ -64,9 +79,12 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
     async def handle(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
         try:
-            body = read_body(endpoint, await _content(request))
             path = endpoint.read_path(request.path_params)
-            call = Call(context, path, read_query(endpoint, request.query_params), body)
+            query = read_query(endpoint, request.query_params)
+            if endpoint.is_upload:
+                return await _uploaded(request, endpoint, Call(context, path, query))
+            content = await _content(request)
+            call = Call(context, path, query, read_body(endpoint, content), _sent(request, content))
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)
             return _response(answer, endpoint.status)
@@ -79,6 +97,40 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
             return _errors(500, f"{type(error).__name__}: {error}", "the log of the driver has more")
 
     return handle
+
+
+def _sent(request: Request, content: bytes) -> SentRequest:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw}
+    return SentRequest(request.method, request.scope["path"], request.url.query, content, headers)
+
+
+async def _uploaded(request: Request, endpoint: Endpoint, call: Call) -> Response:
+    """Read a form with files, of a limited size, and let it be answered while they are there."""
+    most = call.context.most_upload
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise _TooLarge(f"the upload is larger than {most:,} bytes; 'rest.server.max-content-length' is the limit")
+        return message
+
+    try:
+        form = await Request(request.scope, limited).form(max_files=_MOST_FILES, max_fields=_MOST_FILES)
+    except HTTPException as error:
+        raise Malformed(f"the body is no form with files (multipart/form-data): {error.detail}") from None
+    async with contextlib.AsyncExitStack() as opened:
+        opened.push_async_callback(form.close)
+        files = tuple(
+            UploadedFile(field, part.filename or "", part.file)
+            for field, part in form.multi_items()
+            if isinstance(part, UploadFile)
+        )
+        fields = {field: part for field, part in form.multi_items() if isinstance(part, str)}
+        call = dataclasses.replace(call, body=fields, sent=_sent(request, b""), files=files)
+        return _response(await run_in_threadpool(endpoint.answer, call), endpoint.status)
 
 
 async def _content(request: Request) -> bytes:
@@ -97,6 +149,8 @@ class _TooLarge(RestError):
 
 
 def _response(answer: Any, status: int) -> Response:
+    if isinstance(answer, RawAnswer):
+        return Response(answer.content, answer.status, _HEADERS, answer.media_type)
     if isinstance(answer, Path):
         return StreamingResponse(_content_now(answer), media_type="text/plain", headers=_HEADERS)
     return JSONResponse(answer, status, headers=_HEADERS)

@@ -7,22 +7,62 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from firesteel.rest.errors import Malformed
 from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory
 
-__all__ = ["Call", "Context", "Endpoint", "Parameter", "read_body", "read_query"]
+__all__ = [
+    "Call",
+    "Context",
+    "Endpoint",
+    "Parameter",
+    "RawAnswer",
+    "SentRequest",
+    "UploadedFile",
+    "read_body",
+    "read_query",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What functions answer from."""
+    """What functions answer from. ``most_upload``: how many bytes somebody may upload at once."""
 
     jobs: JobDirectory
     operations: Operations = field(default_factory=Operations)
+    most_upload: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it came, for who passes it on. Names of headers are in lower case."""
+
+    method: str = "GET"
+    path: str = ""
+    query: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """An answer that somebody else has made."""
+
+    status: int
+    content: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file of a form: the field, the name that the client gives it, and where it can be read from, once."""
+
+    field: str
+    name: str
+    content: BinaryIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +73,8 @@ class Call:
     path: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    sent: SentRequest = field(default_factory=SentRequest)
+    files: tuple[UploadedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +146,10 @@ AGGREGATION = Parameter(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse."""
+    """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse.
+
+    ``is_upload``: it takes a form with files.
+    """
 
     method: str
     path: str
@@ -115,6 +160,7 @@ class Endpoint:
     query: tuple[Parameter, ...] = ()
     body: str | None = None
     errors: tuple[int, ...] = (400, 404)
+    is_upload: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -179,6 +225,13 @@ def _fits(value: Any, schema: Schema) -> bool:
         case "string":
             is_text = isinstance(value, str) and value in schema.get("enum", (value,))
             return is_text and re.fullmatch(schema.get("pattern", r"(?s).*"), value) is not None
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18
+        case "array":
+            return isinstance(value, list) and all(_fits(each, schema["items"]) for each in value)
+        case "object":
+            inner = schema["additionalProperties"]
+            return isinstance(value, dict) and all(_fits(each, inner) for each in value.values())
         case _:
             return False
 
@@ -190,8 +243,16 @@ def _expected(schema: Schema) -> str:
     return (
         "32 hexadecimal digits"
         if "pattern" in first
-        else {"string": "a text"}.get(first["type"], "true or false")
+        else _WORDS.get(first["type"], "true or false")
     )
+
+
+_WORDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "array": "a list of texts",
+    "object": "an object with texts",
+}
 
 
 def _shown(value: Any) -> str:

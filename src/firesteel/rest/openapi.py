@@ -7,7 +7,7 @@ from typing import Any
 
 from firesteel import __version__
 from firesteel.rest.endpoints import Endpoint, Parameter
-from firesteel.rest.schemas import COMPONENTS, Schema, reference
+from firesteel.rest.schemas import COMPONENTS, TEXT, Schema, reference
 
 __all__ = ["PREFIX", "openapi_document"]
 
@@ -21,6 +21,8 @@ _WORDS = {
     400: "Something in the request cannot be read, or means nothing.",
     404: "There is no such thing.",
     409: "The job is in a state in which that cannot be done.",
+    413: "It is larger than what is taken.",
+    503: "The driver of the job does not answer at the moment.",
     501: "Flink has it, and Firesteel has not.",
 }
 
@@ -35,7 +37,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "Firesteel",
             "version": __version__,
-            "description": "Jobs of a driver, with the paths and names of Flink's REST interface. Every path is there without "
+            "description": "Jobs, with the paths and names of Flink's REST interface. Every path is there without "
             f"{PREFIX}, too.",
         },
         "paths": paths,
@@ -62,6 +64,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "required": is_needed,
             "content": {"application/json": {"schema": reference(endpoint.body)}},
         }
+    if endpoint.is_upload:
+        form = {"type": "object", "properties": {"request": TEXT, "jarfile": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     return operation
 
 
