@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[ServiceClient]:
-    with cluster_service(folder, {"firesteel.cluster.slots": "8"}) as client:
+    with cluster_service(folder, {"firesteel.cluster.slots": "8", "parallelism.default": "1"}) as client:
         yield client
     end_drivers(folder)
 
@@ -69,7 +69,7 @@ def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(service: 
     job = service.run(jar, "first", "once", parallelism=2)
     details = service.await_state(job, "FINISHED")
     assert details["name"] == "first"
-    assert [vertex["parallelism"] for vertex in details["vertices"]] == [1, 2]
+    assert [vertex["parallelism"] for vertex in details["vertices"]] == [2, 2]
     # Its driver ends soon, and everything is answered as before.
     service.wait_for("/taskmanagers", lambda answer: answer["taskmanagers"] == [])
     assert service.get(f"/jobs/{job}")["vertices"] == details["vertices"]
@@ -89,7 +89,7 @@ def test_jobs_run_side_by_side_and_are_ended_by_their_ids(service: ServiceClient
         service.await_state(job, "RUNNING")
     overview = service.get("/overview")
     assert (overview["slots-total"], overview["jobs-running"]) == (8, 2)
-    assert overview["slots-available"] == 8 - 2 * sum(v["parallelism"] for v in service.get(f"/jobs/{jobs[0]}")["vertices"])
+    assert overview["slots-available"] == 8 - 2 * 2, "two stages with a task each"
     assert {line["name"] for line in service.get("/jobs/overview")["jobs"]} >= {"side 1", "side 2"}
     check_shape(service.get("/taskmanagers"), "TaskManagers")
     host = service.get("/taskmanagers")["taskmanagers"][0]["id"]
@@ -114,12 +114,12 @@ def test_jobs_run_side_by_side_and_are_ended_by_their_ids(service: ServiceClient
 
 
 def test_a_job_that_does_not_fit_waits_and_is_seen_waiting(service: ServiceClient, jar: str) -> None:
-    large = service.run(jar, "large", "for-ever", parallelism=5)
+    large = service.run(jar, "large", "for-ever", parallelism=3)
     service.await_state(large, "RUNNING")
-    status, _ = service.call("POST", f"/jars/{jar}/run?parallelism=9", {})
+    status, _ = service.call("POST", f"/jars/{jar}/run?parallelism=5", {})
     assert status == 400, "it would never fit"
     answers: list[Any] = []
-    asking = threading.Thread(target=lambda: answers.append(service.run(jar, "waiting", "for-ever", parallelism=4)))
+    asking = threading.Thread(target=lambda: answers.append(service.run(jar, "waiting", "for-ever", parallelism=2)))
     asking.start()
     service.wait_for(
         "/jobs/overview",
@@ -137,10 +137,10 @@ def test_a_job_that_does_not_fit_waits_and_is_seen_waiting(service: ServiceClien
 
 
 def test_a_job_that_waits_can_be_cancelled(service: ServiceClient, jar: str) -> None:
-    large = service.run(jar, "large", "for-ever", parallelism=7)
+    large = service.run(jar, "large", "for-ever", parallelism=4)
     service.await_state(large, "RUNNING")
     answers: list[Any] = []
-    body = {"programArgsList": ["patient", "for-ever"], "parallelism": 4}
+    body = {"programArgsList": ["patient", "for-ever"], "parallelism": 1}
     asking = threading.Thread(target=lambda: answers.append(service.call("POST", f"/jars/{jar}/run", body)))
     asking.start()
     overview = service.wait_for(
@@ -171,7 +171,7 @@ def test_the_plan_of_a_program_is_shown_without_running_it(service: ServiceClien
     assert status == 200, answer
     check_shape(answer, "JobPlan")
     assert answer["plan"]["name"] == "p"
-    assert {node["parallelism"] for node in answer["plan"]["nodes"]} == {1, 3}
+    assert {node["parallelism"] for node in answer["plan"]["nodes"]} == {3}
     assert len(service.get("/jobs")["jobs"]) == before
 
 

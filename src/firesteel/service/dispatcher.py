@@ -44,7 +44,7 @@ class Managed:
     is_alive: bool = False
     died_at: float | None = None
     read_at: int = 0  # of the file of the report
-    known: threading.Event = field(default_factory=threading.Event)  # it has a job, or is over
+    known: threading.Event = field(default_factory=threading.Event)  # it has a job, which may wait, or is over
 
     @property
     def is_settled(self) -> bool:
@@ -171,6 +171,9 @@ class Dispatcher:
         decisions = decide([self._seen(each) for each in everything], self.slots)
         for decision in decisions:
             self._do(by_id[decision.id], decision)
+        for each in everything:
+            if _waits_for_slots(each):
+                each.known.set()
         is_calm = not decisions and all(each.is_settled for each in everything)
         if is_calm:
             # Not while a job starts: it would have to share the processors with a Spark that nobody waits for.
@@ -274,6 +277,12 @@ class Dispatcher:
             name, began = each.submission.name, each.submission.submitted
             found.append(StandIn(each.folder.id, name, JobStatus[status], began, now, sentence or "it ran no job"))
         return found
+
+
+def _waits_for_slots(each: Managed) -> bool:
+    jobs = () if each.report is None else each.report.jobs
+    decided = (*each.orders.granted, *each.orders.refused)
+    return each.is_alive and any(job.id not in decided and not job.is_over for job in jobs)
 
 
 def _waiting(each: Managed, job: JobReport) -> StandIn:

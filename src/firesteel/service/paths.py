@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ _JOB = "/jobs/{jobid}"
 #: How long a program may take to submit its job before its client is told the id without knowing more.
 _KNOWN_SECONDS = 60.0
 _ASKED_AT_ONCE = 16
+#: How long it may take until it is known what became of a driver that does not answer any more.
+_GONE_SECONDS, _LOOK_SECONDS = 5.0, 0.02
 
 
 class _NoAnswerError(RestError):
@@ -114,19 +117,29 @@ class ServicePaths:
         return answer
 
     def _answer_about_job(self, endpoint: Endpoint, call: Call) -> Any:
-        job_id = call.path["jobid"]
-        found = self._dispatcher.find(job_id)
-        if found is not None:
-            managed, job = found
-            if job is not None and job.status and managed.is_alive and managed.report is not None:
-                answer = self._asked(managed.report.rest, endpoint, call)
-                if answer is not None:
-                    return answer
-                if not job.is_over:
-                    raise _NoAnswerError(f"the driver of job {job_id} does not answer; ask again in a moment")
-            elif job is None or not job.is_over:
-                return self._about_stand_in(endpoint, call, managed, job)
-        return self._from_archive(endpoint, call)
+        deadline = time.monotonic() + _GONE_SECONDS
+        while True:
+            answer = self._answer_now(endpoint, call)
+            if answer is not None:
+                return answer
+            # Its driver has just ended, well or not: a moment later it is known which.
+            if time.monotonic() > deadline:
+                raise _NoAnswerError(f"the driver of job {call.path['jobid']} does not answer; ask again in a moment")
+            time.sleep(_LOOK_SECONDS)
+
+    def _answer_now(self, endpoint: Endpoint, call: Call) -> Any:
+        """What is answered; None when the driver does not answer that had the job a moment ago."""
+        found = self._dispatcher.find(call.path["jobid"])
+        if found is None:
+            return self._from_archive(endpoint, call)
+        managed, job = found
+        if job is None or not (job.status and managed.is_alive):
+            if job is not None and job.is_over:
+                return self._from_archive(endpoint, call)
+            return self._about_stand_in(endpoint, call, managed, job)
+        assert managed.report is not None
+        answer = self._asked(managed.report.rest, endpoint, call)
+        return self._from_archive(endpoint, call) if answer is None and job.is_over else answer
 
     def _asked(self, rest: str, endpoint: Endpoint, call: Call) -> Any:
         """What the driver answers; None when it is gone."""
@@ -183,12 +196,18 @@ class ServicePaths:
         return answer
 
     def _lines(self) -> list[dict[str, Any]]:
-        waiting = [job_views.overview([(job.outline, job.snapshot())])["jobs"][0] for job in self._waiting()]
         asked = [line for answer in self._ask_all("/jobs/overview") for line in answer["jobs"]]
-        return merging.merged_lines(asked, waiting, self._dispatcher.archive.lines())
-
-    def _waiting(self) -> list[ServedJob]:
-        return [each.served() for each in self._dispatcher.stand_ins()]
+        shown = {line["jid"] for line in asked}
+        archive = self._dispatcher.archive
+        silent = []
+        for managed in self._dispatcher.managed():
+            for job in () if managed.report is None else managed.report.jobs:
+                # Its driver has just ended: either it has written the job down, or it has died.
+                if job.id not in shown and job.status and not (job.is_over and archive.find(job.id)):
+                    silent.append(_silent(job))
+        stand_ins = [each.served() for each in (*self._dispatcher.stand_ins(), *silent)]
+        waiting = [job_views.overview([(job.outline, job.snapshot())])["jobs"][0] for job in stand_ins]
+        return merging.merged_lines(asked, waiting, archive.lines())
 
     def _ask_all(self, path: str) -> list[Any]:
         """The answers of all drivers that give one."""
@@ -354,7 +373,7 @@ class ServicePaths:
         managed.known.wait(_KNOWN_SECONDS)
         end = managed.folder.end()
         jobs = () if managed.report is None else managed.report.jobs
-        if end is not None and not jobs:
+        if end is not None and end.status == "FAILED" and not any(job.status for job in jobs):
             raise Malformed(*(end.sentence or f"the program has ended without a job: {end.status}").split("\n"))
         return jobs[0].id if jobs else managed.folder.id
 
@@ -432,6 +451,11 @@ class ServicePaths:
                 is_upload=True,
             ),
         )
+
+
+def _silent(job: JobReport) -> StandIn:
+    status = JobStatus[job.status] if job.is_over else JobStatus.RESTARTING
+    return StandIn(job.id, job.name, status, job.asked, job.ended, "its driver has died", job.mode, job.slots)
 
 
 _JOB_LOG = f"{_JOB}/jobmanager/log"
