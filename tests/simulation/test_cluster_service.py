@@ -63,7 +63,9 @@ def jar(service: ServiceClient) -> str:
     return service.upload("counting.py", PROGRAM)
 
 
-def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(service: ServiceClient, jar: str) -> None:
+def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(
+    service: ServiceClient, jar: str
+) -> None:
     assert [each["id"] for each in service.get("/jars")["files"]] == [jar]
     check_shape(service.get("/jars"), "Jars")
     job = service.run(jar, "first", "once", parallelism=2)
@@ -83,7 +85,9 @@ def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(service: 
     assert read == {"id": "numRecordsIn", "sum": 3.0}
 
 
-def test_jobs_run_side_by_side_and_are_ended_by_their_ids(service: ServiceClient, jar: str, tmp_path: Path) -> None:
+def test_jobs_run_side_by_side_and_are_ended_by_their_ids(
+    service: ServiceClient, jar: str, tmp_path: Path
+) -> None:
     jobs = [service.run(jar, f"side {number}", "for-ever") for number in (1, 2)]
     for job in jobs:
         service.await_state(job, "RUNNING")
@@ -119,11 +123,15 @@ def test_a_job_that_does_not_fit_waits_and_is_seen_waiting(service: ServiceClien
     status, _ = service.call("POST", f"/jars/{jar}/run?parallelism=5", {})
     assert status == 400, "it would never fit"
     answers: list[Any] = []
-    asking = threading.Thread(target=lambda: answers.append(service.run(jar, "waiting", "for-ever", parallelism=2)))
+    asking = threading.Thread(
+        target=lambda: answers.append(service.run(jar, "waiting", "for-ever", parallelism=2))
+    )
     asking.start()
     service.wait_for(
         "/jobs/overview",
-        lambda answer: any((line["name"], line["state"]) == ("waiting", "CREATED") for line in answer["jobs"]),
+        lambda answer: any(
+            (line["name"], line["state"]) == ("waiting", "CREATED") for line in answer["jobs"]
+        ),
     )
     (waiting,) = [line["jid"] for line in service.get("/jobs/overview")["jobs"] if line["name"] == "waiting"]
     check_shape(service.get(f"/jobs/{waiting}"), "JobDetails")
@@ -167,7 +175,9 @@ def test_a_program_that_fails_before_its_job_is_answered_with_what_it_says(servi
 
 def test_the_plan_of_a_program_is_shown_without_running_it(service: ServiceClient, jar: str) -> None:
     before = len(service.get("/jobs")["jobs"])
-    status, answer = service.call("POST", f"/jars/{jar}/plan", {"parallelism": 3, "programArgsList": ["p", "once"]})
+    status, answer = service.call(
+        "POST", f"/jars/{jar}/plan", {"parallelism": 3, "programArgsList": ["p", "once"]}
+    )
     assert status == 200, answer
     check_shape(answer, "JobPlan")
     assert answer["plan"]["name"] == "p"
@@ -177,7 +187,12 @@ def test_the_plan_of_a_program_is_shown_without_running_it(service: ServiceClien
 
 def test_a_program_travels_with_its_files(service: ServiceClient) -> None:
     program = "import helper, sys\nsys.argv[1:] = [helper.NAME, 'once']\n" + PROGRAM
-    request = {"script": "job.py", "pythonFiles": ["libs.zip"], "arguments": ["x"], "options": {"parallelism.default": "1"}}
+    request = {
+        "script": "job.py",
+        "pythonFiles": ["libs.zip"],
+        "arguments": ["x"],
+        "options": {"parallelism.default": "1"},
+    }
     files = {"job.py": program.encode(), "libs.zip": zipped({"helper.py": "NAME = 'from a file'"})}
     body, kind = form(request, files)
     status, answer = service.call("POST", "/jobs", body, {"Content-Type": kind})
@@ -275,7 +290,9 @@ def test_jobs_survive_a_restart_of_the_service(tmp_path: Path) -> None:
     with cluster_service(folder) as service:
         jar = service.upload("counting.py", PROGRAM)
         living = service.run(jar, "living", "for-ever")
-        dying = service.run(jar, "dying", "for-ever", flinkConfiguration=checkpointing(tmp_path / "checkpoints"))
+        dying = service.run(
+            jar, "dying", "for-ever", flinkConfiguration=checkpointing(tmp_path / "checkpoints")
+        )
         service.await_state(living, "RUNNING")
         service.wait_for(f"/jobs/{dying}/checkpoints", lambda answer: answer["counts"]["completed"] > 0)
     reports = {job.id: job.report() for job in ServiceFolder(folder).all_jobs()}

@@ -37,7 +37,9 @@ _SHOWN_LINES = 30
 
 
 def _options(command: Any) -> Any:
-    return click.option("-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Any option, repeatable.")(command)
+    return click.option(
+        "-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Any option, repeatable."
+    )(command)
 
 
 @click.group(
@@ -54,7 +56,9 @@ def cluster() -> None:
 
 
 @cluster.command(short_help="Start the service.")
-@click.option("-m", "--master", metavar="URL", help="Spark master of its jobs; without it each has a Spark of its own.")
+@click.option(
+    "-m", "--master", metavar="URL", help="Spark master of its jobs; without it each has a Spark of its own."
+)
 @_options
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, for systemd or a container.")
 def start(master: str | None, definitions: tuple[str, ...], foreground: bool) -> None:
@@ -69,8 +73,13 @@ def start(master: str | None, definitions: tuple[str, ...], foreground: bool) ->
         folder.prepare()
         if not settings.has_standby and folder.is_held():
             known = folder.service() or {}
-            raise click.ClickException(f"a service runs in {folder.path} already: {known.get('url', 'it is starting')}")
-        command = [*(["-m", master] if master else []), *(word for each in definitions for word in ("-D", each))]
+            raise click.ClickException(
+                f"a service runs in {folder.path} already: {known.get('url', 'it is starting')}"
+            )
+        command = [
+            *(["-m", master] if master else []),
+            *(word for each in definitions for word in ("-D", each)),
+        ]
         _start_in_background(folder, command, settings.has_standby)
 
 
@@ -102,16 +111,24 @@ def _start_in_background(folder: ServiceFolder, command: Sequence[str], may_stan
         service = folder.service()
         if service is not None and service["pid"] == process.pid:
             process.returncode = 0  # it runs on without us: Popen need not warn that nobody waited for it
-            click.echo(f"The cluster service is at {service['url']}, process {process.pid}, with its log in {folder.log}.")
+            click.echo(
+                f"The cluster service is at {service['url']}, process {process.pid}, with its log in {folder.log}."
+            )
             return
         if may_stand_by and service is not None and service == before:
             process.returncode = 0
-            click.echo(f"Process {process.pid} stands by for the service at {service['url']}, with its log in {folder.log}.")
+            click.echo(
+                f"Process {process.pid} stands by for the service at {service['url']}, with its log in {folder.log}."
+            )
             return
         if process.poll() is not None:
-            raise click.ClickException("\n".join(["the service has not started:", *_lines_from(folder.log, began)]))
+            raise click.ClickException(
+                "\n".join(["the service has not started:", *_lines_from(folder.log, began)])
+            )
         time.sleep(_POLL_SECONDS)
-    raise click.ClickException(f"the service has not started in {_START_SECONDS:g} s; its log is {folder.log}")
+    raise click.ClickException(
+        f"the service has not started in {_START_SECONDS:g} s; its log is {folder.log}"
+    )
 
 
 def _lines_from(log: Path, begin: int) -> list[str]:
@@ -122,7 +139,9 @@ def _lines_from(log: Path, begin: int) -> list[str]:
 
 @cluster.command(short_help="End the service.")
 @_options
-@click.option("--keep-jobs", is_flag=True, help="Let the drivers of its jobs run on; the next service finds them.")
+@click.option(
+    "--keep-jobs", is_flag=True, help="Let the drivers of its jobs run on; the next service finds them."
+)
 def stop(definitions: tuple[str, ...], keep_jobs: bool) -> None:
     """End the service and the drivers of its jobs, which are resumed when it is started again."""
     with plain_errors():
@@ -145,7 +164,9 @@ def _await_end(folder: ServiceFolder) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while folder.is_held():
         if time.monotonic() > deadline:
-            raise click.ClickException(f"the service has not ended in {_STOP_SECONDS:g} s; its log is {folder.log}")
+            raise click.ClickException(
+                f"the service has not ended in {_STOP_SECONDS:g} s; its log is {folder.log}"
+            )
         time.sleep(_POLL_SECONDS)
 
 
@@ -168,7 +189,10 @@ def status(definitions: tuple[str, ...]) -> None:
 
 
 def _overview(url: str) -> Any:
-    with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(f"{url}/overview", timeout=10) as answer:
+    with (
+        contextlib.suppress(OSError, ValueError),
+        urllib.request.urlopen(f"{url}/overview", timeout=10) as answer,
+    ):
         return json.load(answer)
     return None
 

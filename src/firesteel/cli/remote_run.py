@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,10 @@ def is_service(master: str | None) -> bool:
     >>> [is_service(text) for text in ("localhost:8081", "http://host:8081", "spark://host:7077", "local[2]", None)]
     [True, True, False, False, False]
     """
-    return master is not None and re.fullmatch(r"(https?://)?(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+/?", master) is not None
+    return (
+        master is not None
+        and re.fullmatch(r"(https?://)?(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+/?", master) is not None
+    )
 
 
 def service_url(master: str) -> str:
@@ -84,7 +87,9 @@ class _Form:
             raise click.UsageError(f"there is no file {given!r}")
         name = f"{path.name}.zip" if path.is_dir() else path.name
         if self.files.setdefault(name, path) != path:
-            raise click.UsageError(f"two files that travel with the program are called {name!r}: rename one of them")
+            raise click.UsageError(
+                f"two files that travel with the program are called {name!r}: rename one of them"
+            )
         return name
 
 
@@ -112,7 +117,13 @@ _TRAVELLING = (PYTHON_FILES.key, PYTHON_REQUIREMENTS.key, PYTHON_ARCHIVES.key)
 
 
 def _paths(given: Any) -> list[str]:
-    return [] if not given else given if isinstance(given, list) else [each for each in str(given).split(",") if each]
+    return (
+        []
+        if not given
+        else given
+        if isinstance(given, list)
+        else [each for each in str(given).split(",") if each]
+    )
 
 
 # The service --------------------------------------------------------------------------------------------
@@ -134,15 +145,16 @@ class _Service:
         """Send a form with files, which may be larger than memory."""
         boundary = f"firesteel-{secrets.token_hex(16)}"
         with tempfile.TemporaryFile() as body:
-            for part in _parts(form, boundary):
-                part(body)
+            _write_form(form, boundary, body)
             size = body.tell()
             body.seek(0)
             headers = {
                 "Content-Type": f"multipart/form-data; boundary={boundary}",
                 "Content-Length": str(size),
             }
-            return json.loads(self._ask(urllib.request.Request(f"{self.url}{path}", body, headers, method="POST")))
+            return json.loads(
+                self._ask(urllib.request.Request(f"{self.url}{path}", body, headers, method="POST"))
+            )
 
     def _ask(self, request: urllib.request.Request) -> bytes:
         try:
@@ -165,21 +177,22 @@ def _sentences(error: urllib.error.HTTPError) -> str:
         return f"the service answers with status {error.code}"
 
 
-def _parts(form: _Form, boundary: str) -> Iterator[Callable[[BinaryIO], None]]:
-    def written(text: str) -> Callable[[BinaryIO], None]:
-        return lambda body: body.write(text.encode()) and None
-
-    yield written(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="request"\r\n\r\n{json.dumps(form.request)}\r\n'
-    )
+def _write_form(form: _Form, boundary: str, body: BinaryIO) -> None:
+    request = json.dumps(form.request)
+    _write(body, f'--{boundary}\r\nContent-Disposition: form-data; name="request"\r\n\r\n{request}\r\n')
     for name, path in form.files.items():
-        yield written(
+        _write(
+            body,
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
-            "Content-Type: application/octet-stream\r\n\r\n"
+            "Content-Type: application/octet-stream\r\n\r\n",
         )
-        yield lambda body, path=path: _copy(path, body)  # type: ignore[misc]
-        yield written("\r\n")
-    yield written(f"--{boundary}--\r\n")
+        _copy(path, body)
+        _write(body, "\r\n")
+    _write(body, f"--{boundary}--\r\n")
+
+
+def _write(body: BinaryIO, text: str) -> None:
+    body.write(text.encode())
 
 
 def _copy(path: Path, body: BinaryIO) -> None:

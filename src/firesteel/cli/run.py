@@ -95,9 +95,13 @@ def run(
     """Run a program: a Python file, or a module with -pym."""
     if remote_run.is_service(service := settings["master"]):
         if simulate:
-            raise click.UsageError("--simulate runs in this process, and -m names a service: leave one of them out")
+            raise click.UsageError(
+                "--simulate runs in this process, and -m names a service: leave one of them out"
+            )
         program = program_of(script, module, pyflink, arguments, settings["python_files"])
-        context.exit(remote_run.submit(service, program, options_of(**{**settings, "master": None}), is_detached))
+        context.exit(
+            remote_run.submit(service, program, options_of(**{**settings, "master": None}), is_detached)
+        )
     options = options_of(**settings)
     if simulate:
         options = simulated_options(options, is_detached)

@@ -181,7 +181,8 @@ class ServiceJob(launch.JobObserver):
                 raise JobCancelledError(f"job '{job.name}' was cancelled before it had its slots")
             if job.id in orders.refused:
                 raise NotEnoughSlotsError(
-                    f"{orders.refused[job.id]}; lower the parallelism, or raise 'firesteel.cluster.slots'", needed=job.slots
+                    f"{orders.refused[job.id]}; lower the parallelism, or raise 'firesteel.cluster.slots'",
+                    needed=job.slots,
                 )
             if job.id in orders.granted:
                 return

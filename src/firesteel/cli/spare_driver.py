@@ -46,7 +46,7 @@ def _warm_up(defaults: dict[str, Any]) -> None:
         env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
         source = NumberSequenceSource(1, 100)
         numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "Numbers")
-        numbers.key_by(lambda number: number % 7).map(lambda number: number + 1).sink_to(DiscardingSink())
+        numbers.key_by(lambda number: number % 7).map(lambda number: number + 1).add_sink(DiscardingSink())
         env.execute("warm up")
     finally:
         if before is None:
@@ -58,7 +58,15 @@ def _warm_up(defaults: dict[str, Any]) -> None:
 
 def _spark_options(configuration: Configuration) -> dict[str, str]:
     """Only what the session is made of: a job of no use writes no checkpoints and reports no metrics."""
-    lasting = ("execution.", "state.", "metrics.", "pipeline.", "high-availability", "jobmanager.archive", "rest.")
+    lasting = (
+        "execution.",
+        "state.",
+        "metrics.",
+        "pipeline.",
+        "high-availability",
+        "jobmanager.archive",
+        "rest.",
+    )
     return {key: value for key, value in configuration.to_dict().items() if not key.startswith(lasting)}
 
 

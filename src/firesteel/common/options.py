@@ -342,9 +342,13 @@ HISTORY_REFRESH = _required(
     _s(10),
     "How often the history server looks for jobs that have ended.",
 )
-HISTORY_PORT = _required("historyserver.web.port", INTEGER, 8082, "Port of the history server; 0: any free one.")
+HISTORY_PORT = _required(
+    "historyserver.web.port", INTEGER, 8082, "Port of the history server; 0: any free one."
+)
 HISTORY_ADDRESS = _optional(
-    "historyserver.web.address", STRING, "Address at which the history server listens; unset: this machine only."
+    "historyserver.web.address",
+    STRING,
+    "Address at which the history server listens; unset: this machine only.",
 )
 EXCEPTION_HISTORY_SIZE = _required(
     "web.exception-history-size", INTEGER, 16, "How many failures of a job are remembered."

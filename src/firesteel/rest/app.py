@@ -48,9 +48,7 @@ _MOST_FILES = 1000
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def make_app(
-    context: Context, names: frozenset[str], endpoints: Sequence[Endpoint] = ENDPOINTS
-) -> Starlette:
+def make_app(context: Context, names: frozenset[str], endpoints: Sequence[Endpoint] = ENDPOINTS) -> Starlette:
     """The application; ``names`` are what clients may call this machine."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
@@ -114,7 +112,9 @@ async def _uploaded(request: Request, endpoint: Endpoint, call: Call) -> Respons
         message = await request.receive()
         size += len(message.get("body", b""))
         if size > most:
-            raise _TooLarge(f"the upload is larger than {most:,} bytes; 'rest.server.max-content-length' is the limit")
+            raise _TooLarge(
+                f"the upload is larger than {most:,} bytes; 'rest.server.max-content-length' is the limit"
+            )
         return message
 
     try:

@@ -240,11 +240,7 @@ def _expected(schema: Schema) -> str:
     first = schema.get("anyOf", [schema])[0]
     if "enum" in first:
         return f"one of {', '.join(first['enum'])}"
-    return (
-        "32 hexadecimal digits"
-        if "pattern" in first
-        else _WORDS.get(first["type"], "true or false")
-    )
+    return "32 hexadecimal digits" if "pattern" in first else _WORDS.get(first["type"], "true or false")
 
 
 _WORDS = {

@@ -65,7 +65,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "content": {"application/json": {"schema": reference(endpoint.body)}},
         }
     if endpoint.is_upload:
-        form = {"type": "object", "properties": {"request": TEXT, "jarfile": {"type": "string", "format": "binary"}}}
+        form = {
+            "type": "object",
+            "properties": {"request": TEXT, "jarfile": {"type": "string", "format": "binary"}},
+        }
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     return operation
 

@@ -142,12 +142,16 @@ class ArchivedJobs:
         try:
             content = json.loads(self._storage.read(f"{job_id}.json"))
             if content["version"] > FORMAT:
-                raise ValueError(f"version {content['version']} is newer than this Firesteel, which knows {FORMAT}")
+                raise ValueError(
+                    f"version {content['version']} is newer than this Firesteel, which knows {FORMAT}"
+                )
             return ArchivedJob(content)
         except FileMissingError:
             return None
         except (StorageError, ValueError, KeyError, TypeError) as error:
             if job_id not in self._unreadable:
-                _LOG.warning("the archive of job %s in %s cannot be read: %s", job_id, shown(self.directory), error)
+                _LOG.warning(
+                    "the archive of job %s in %s cannot be read: %s", job_id, shown(self.directory), error
+                )
                 self._unreadable.add(job_id)
             return None

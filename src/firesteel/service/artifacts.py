@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from firesteel.common.time import to_millis
-from firesteel.common._override import override
 from firesteel.rest.errors import Malformed, NotFound
 
 __all__ = ["Artifact", "Artifacts", "checked_name", "save"]
@@ -44,10 +43,6 @@ class Artifact:
                 return ["__main__"] if "__main__.py" in archive.namelist() else []
         except (OSError, zipfile.BadZipFile):
             return []
-
-    def __str__(self) -> str:
-        """For people."""
-        return self.name
 
 
 class Artifacts:
@@ -114,4 +109,6 @@ def _artifact(path: Path) -> Artifact | None:
         uploaded = to_millis(path.stat().st_mtime)
     except FileNotFoundError:  # somebody has just deleted it
         return None
-    return None if found is None else Artifact(path.name, found[2], path, min(uploaded, to_millis(time.time())))
+    return (
+        None if found is None else Artifact(path.name, found[2], path, min(uploaded, to_millis(time.time())))
+    )

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import Any
 
 from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import SetupError
-from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.time import to_millis
 from firesteel.jobmaster.leaders.leadership import Leadership, await_leadership
@@ -49,6 +49,7 @@ class ClusterService:
         self._folder = ServiceFolder(settings.folder)
         self._stopping = threading.Event()
         self._error: BaseException | None = None
+        self._led = _Led(self._lost)
 
     def stop(self) -> None:
         """Let `run` return; jobs go on."""
@@ -70,7 +71,8 @@ class ClusterService:
             if lock is not None:
                 os.close(lock)
             if leadership is not None:
-                leadership.release()
+                self._led.end()
+                leadership.release()  # another one may lead at once
         if self._error is not None:
             raise self._error
 
@@ -87,7 +89,7 @@ class ClusterService:
         leadership = await_leadership(
             settings, "cluster service", lambda text: _LOG.warning("%s", text), pause=self._pause
         )
-        leadership.bind(_Led(self._lost), 0)
+        leadership.bind(self._led, 0)
         return leadership
 
     def _pause(self, seconds: float) -> None:
@@ -100,7 +102,9 @@ class ClusterService:
 
     def _serve(self, on_ready: Callable[[str], None]) -> None:
         settings, folder = self._settings, self._folder
-        write_json(folder.path / "defaults.json", {**settings.defaults, options.ARCHIVE_DIR.key: settings.archive})
+        write_json(
+            folder.path / "defaults.json", {**settings.defaults, options.ARCHIVE_DIR.key: settings.archive}
+        )
         drivers = Drivers(folder.work, folder.path / "spares", settings.spare_drivers)
         archive = ArchivedJobs(settings.archive)
         dispatcher = Dispatcher(folder, drivers, archive, settings.slots, settings.kept_jobs)
@@ -124,7 +128,9 @@ class ClusterService:
         try:
             dispatcher.start()
             folder.write_service(_about(rest.url))
-            _LOG.info("the cluster service is at %s, with %d slots, in %s", rest.url, settings.slots, folder.path)
+            _LOG.info(
+                "the cluster service is at %s, with %d slots, in %s", rest.url, settings.slots, folder.path
+            )
             on_ready(rest.url)
             self._stopping.wait()
         finally:
@@ -144,13 +150,18 @@ class _Led:
     """What the lease is held for."""
 
     def __init__(self, on_lost: Callable[[BaseException], None]) -> None:
-        self.result: Future[JobExecutionResult] = Future()
+        self.result: Future[Any] = Future()
         self._on_lost = on_lost
 
     def fail(self, error: BaseException) -> None:
         """Another service leads by now."""
         self.result.set_exception(error)
         self._on_lost(error)
+
+    def end(self) -> None:
+        """It is not held any more."""
+        if not self.result.done():
+            self.result.set_result(None)
 
 
 def end_all_drivers(folder: ServiceFolder) -> int:

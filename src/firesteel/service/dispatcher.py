@@ -44,7 +44,9 @@ class Managed:
     is_alive: bool = False
     died_at: float | None = None
     read_at: int = 0  # of the file of the report
-    known: threading.Event = field(default_factory=threading.Event)  # it has a job, which may wait, or is over
+    known: threading.Event = field(
+        default_factory=threading.Event
+    )  # it has a job, which may wait, or is over
 
     @property
     def is_settled(self) -> bool:
@@ -114,7 +116,9 @@ class Dispatcher:
     def managed(self) -> list[Managed]:
         """Submissions that are not over, the oldest first."""
         with self._lock:
-            return sorted(self._managed.values(), key=lambda each: (each.submission.submitted, each.folder.id))
+            return sorted(
+                self._managed.values(), key=lambda each: (each.submission.submitted, each.folder.id)
+            )
 
     def find(self, job_id: str) -> tuple[Managed, JobReport | None] | None:
         """The submission of a job that is not over, and what its driver says of the job."""
@@ -144,7 +148,9 @@ class Dispatcher:
         found = []
         for each in self.managed():
             jobs = () if each.report is None else each.report.jobs
-            found += [_waiting(each, job) for job in jobs if not job.is_over and not (job.status and each.is_alive)]
+            found += [
+                _waiting(each, job) for job in jobs if not job.is_over and not (job.status and each.is_alive)
+            ]
             if not jobs:
                 found.append(_starting(each))
         return found
@@ -201,9 +207,7 @@ class Dispatcher:
 
     def _seen(self, each: Managed) -> Seen:
         since = 0.0 if each.died_at is None else self._clock() - each.died_at
-        return Seen(
-            each.folder.id, each.submission.submitted, each.orders, each.report, each.is_alive, since
-        )
+        return Seen(each.folder.id, each.submission.submitted, each.orders, each.report, each.is_alive, since)
 
     def _do(self, each: Managed, decision: Decision) -> None:
         match decision:
@@ -275,7 +279,9 @@ class Dispatcher:
         ]
         if not jobs and each.folder.id not in self.archive.ids():
             name, began = each.submission.name, each.submission.submitted
-            found.append(StandIn(each.folder.id, name, JobStatus[status], began, now, sentence or "it ran no job"))
+            found.append(
+                StandIn(each.folder.id, name, JobStatus[status], began, now, sentence or "it ran no job")
+            )
         return found
 
 

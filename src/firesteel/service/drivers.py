@@ -108,7 +108,9 @@ class Drivers:
             spares, self._spares, self._wanted = self._spares, [], 0
             for child in self._children:
                 if child.poll() is None:
-                    child.returncode = 0  # it runs on without us: Popen need not warn that nobody waited for it
+                    child.returncode = (
+                        0  # it runs on without us: Popen need not warn that nobody waited for it
+                    )
         for spare in spares:
             assert spare.process.stdin is not None
             with contextlib.suppress(OSError):

@@ -42,7 +42,9 @@ def read_history_settings(configuration: Configuration) -> tuple[RestSettings, s
             f"'{options.ARCHIVE_DIR.key}'"
         )
     if "," in directory:
-        raise InvalidOptionError(f"option '{options.HISTORY_DIR.key}': expected one directory, got {directory!r}")
+        raise InvalidOptionError(
+            f"option '{options.HISTORY_DIR.key}': expected one directory, got {directory!r}"
+        )
     listening = Configuration(configuration)
     listening.remove_config(options.REST_BIND_PORT.key)
     listening.set_string(options.REST_PORT.key, str(configuration.get(options.HISTORY_PORT)))
@@ -51,7 +53,9 @@ def read_history_settings(configuration: Configuration) -> tuple[RestSettings, s
         listening.set_string(options.REST_BIND_ADDRESS.key, address)
     settings = read_rest_settings(listening)
     if settings is None:
-        raise InvalidOptionError(f"option '{options.HISTORY_PORT.key}': expected a port from 0 to 65535, got -1")
+        raise InvalidOptionError(
+            f"option '{options.HISTORY_PORT.key}': expected a port from 0 to 65535, got -1"
+        )
     seconds = configuration.get(options.HISTORY_REFRESH).to_millis() / 1000
     return settings, absolute(directory), seconds
 
@@ -138,5 +142,12 @@ def _refusing(endpoint: Endpoint, reason: str) -> Endpoint:
         raise NotThere(reason)
 
     return replace(
-        endpoint, answer=refuse, shape="Errors", summary=reason, status=501, body=None, query=(), errors=(400,)
+        endpoint,
+        answer=refuse,
+        shape="Errors",
+        summary=reason,
+        status=501,
+        body=None,
+        query=(),
+        errors=(400,),
     )

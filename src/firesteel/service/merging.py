@@ -54,5 +54,9 @@ def _added(known: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
         **known,
         **{name: known[name] + more[name] for name in _ADDED},
         "path": f"{known['path']}, {processes}" if processes else known["path"],
-        **({"allocatedSlots": known["allocatedSlots"] + more["allocatedSlots"]} if "allocatedSlots" in known else {}),
+        **(
+            {"allocatedSlots": known["allocatedSlots"] + more["allocatedSlots"]}
+            if "allocatedSlots" in known
+            else {}
+        ),
     }

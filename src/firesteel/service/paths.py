@@ -26,7 +26,7 @@ from firesteel.service.dispatcher import Dispatcher, Managed
 from firesteel.service.driver_client import DriverClient, DriverGoneError
 from firesteel.service.plans import PlanMaker
 from firesteel.service.programs import artifact_request, submit_artifact, submit_form
-from firesteel.service.records import JobReport
+from firesteel.service.records import DriverReport, JobReport
 from firesteel.service.stand_ins import StandIn
 from firesteel.service.triggers import Triggers
 
@@ -124,7 +124,9 @@ class ServicePaths:
                 return answer
             # Its driver has just ended, well or not: a moment later it is known which.
             if time.monotonic() > deadline:
-                raise _NoAnswerError(f"the driver of job {call.path['jobid']} does not answer; ask again in a moment")
+                raise _NoAnswerError(
+                    f"the driver of job {call.path['jobid']} does not answer; ask again in a moment"
+                )
             time.sleep(_LOOK_SECONDS)
 
     def _answer_now(self, endpoint: Endpoint, call: Call) -> Any:
@@ -156,9 +158,7 @@ class ServicePaths:
             self._triggers.watch(rest, sent.path, answer, sent.headers)
         return RawAnswer(answer.status, answer.content, answer.media_type)
 
-    def _about_stand_in(
-        self, endpoint: Endpoint, call: Call, managed: Managed, job: JobReport | None
-    ) -> Any:
+    def _about_stand_in(self, endpoint: Endpoint, call: Call, managed: Managed, job: JobReport | None) -> Any:
         job_id = call.path["jobid"]
         if endpoint.method == "PATCH" and endpoint.path == _JOB:
             if call.query.get("mode", "cancel") == "cancel":
@@ -175,7 +175,9 @@ class ServicePaths:
         found = [each for each in self._dispatcher.stand_ins() if each.id in ids]
         # It may have begun between two looks.
         return found or [
-            StandIn(managed.folder.id, managed.submission.name, JobStatus.CREATED, managed.submission.submitted)
+            StandIn(
+                managed.folder.id, managed.submission.name, JobStatus.CREATED, managed.submission.submitted
+            )
         ]
 
     def _from_archive(self, endpoint: Endpoint, call: Call) -> Any:
@@ -199,15 +201,20 @@ class ServicePaths:
         asked = [line for answer in self._ask_all("/jobs/overview") for line in answer["jobs"]]
         shown = {line["jid"] for line in asked}
         archive = self._dispatcher.archive
-        silent = []
-        for managed in self._dispatcher.managed():
-            for job in () if managed.report is None else managed.report.jobs:
-                # Its driver has just ended: either it has written the job down, or it has died.
-                if job.id not in shown and job.status and not (job.is_over and archive.find(job.id)):
-                    silent.append(_silent(job))
+        # Where a driver has just ended, either it has written its job down, or it has died.
+        silent = [
+            _silent(job)
+            for _, job in self._jobs()
+            if job.id not in shown and job.status and not (job.is_over and archive.find(job.id))
+        ]
         stand_ins = [each.served() for each in (*self._dispatcher.stand_ins(), *silent)]
         waiting = [job_views.overview([(job.outline, job.snapshot())])["jobs"][0] for job in stand_ins]
         return merging.merged_lines(asked, waiting, archive.lines())
+
+    def _jobs(self) -> list[tuple[DriverReport, JobReport]]:
+        """What drivers tell of their jobs."""
+        reports = [each.report for each in self._dispatcher.managed() if each.report is not None]
+        return [(report, job) for report in reports for job in report.jobs]
 
     def _ask_all(self, path: str) -> list[Any]:
         """The answers of all drivers that give one."""
@@ -238,12 +245,11 @@ class ServicePaths:
 
     def _jobs_metrics(self, call: Call) -> Any:
         wanted = call.query.get("jobs")
-        found: list[dict[str, Any]] = []
-        for managed in self._dispatcher.managed():
-            report = managed.report
-            for job in () if report is None else report.jobs:
-                if report is not None and job.status and (not wanted or job.id in wanted):
-                    found.append(self._metrics_of(report.rest, job.id))
+        found = [
+            self._metrics_of(report.rest, job.id)
+            for report, job in self._jobs()
+            if job.status and (not wanted or job.id in wanted)
+        ]
         return aggregated_metrics(found, call.query.get("get"), call.query.get("agg", ()))
 
     def _metrics_of(self, rest: str, job_id: str) -> dict[str, Any]:
@@ -318,7 +324,9 @@ class ServicePaths:
         merged = {each["id"]: each for each in merging.merged_hosts(self._ask_all("/taskmanagers"))}
         missing = [name for name in hosts if name not in merged]
         if missing:
-            raise NotFound(f"no task runs on a host {missing[0][:100]!r} now; GET /taskmanagers lists the hosts")
+            raise NotFound(
+                f"no task runs on a host {missing[0][:100]!r} now; GET /taskmanagers lists the hosts"
+            )
         jobs = sum(bool(line["tasks"]["running"]) for line in self._lines())
         return [
             {"Status.Flink.Tasks": merged[name]["assignedTasks"], "Status.Flink.Jobs": jobs} for name in hosts
@@ -374,7 +382,9 @@ class ServicePaths:
         end = managed.folder.end()
         jobs = () if managed.report is None else managed.report.jobs
         if end is not None and end.status == "FAILED" and not any(job.status for job in jobs):
-            raise Malformed(*(end.sentence or f"the program has ended without a job: {end.status}").split("\n"))
+            raise Malformed(
+                *(end.sentence or f"the program has ended without a job: {end.status}").split("\n")
+            )
         return jobs[0].id if jobs else managed.folder.id
 
     def _own(self) -> tuple[Endpoint, ...]:
@@ -408,7 +418,11 @@ class ServicePaths:
                 query=(Parameter("from", WHOLE, "How many bytes to leave out at its beginning."),),
             ),
             Endpoint(
-                "GET", f"{_JOB}/jobmanager/log-url", self._log_url, "LogUrl", "Where the log of the driver is."
+                "GET",
+                f"{_JOB}/jobmanager/log-url",
+                self._log_url,
+                "LogUrl",
+                "Where the log of the driver is.",
             ),
         )
 
@@ -468,5 +482,7 @@ _JAR_QUERY = (
 )
 _JAR_STATE = (
     Parameter("savepointPath", TEXT, "The savepoint that the job starts from."),
-    Parameter("allowNonRestoredState", choice("true", "false"), "Whether state without an operator is left out."),
+    Parameter(
+        "allowNonRestoredState", choice("true", "false"), "Whether state without an operator is left out."
+    ),
 )

@@ -46,7 +46,9 @@ def is_alive(process: ProcessMark) -> bool:
 def _since(pid: int) -> str:
     """When a process began, in the words of its system; empty where that cannot be read, ``zombie`` when only its end is left."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
         if fields[0] == "Z":
             return "zombie"
         return f"{_BOOT.read_text(encoding='utf-8').strip()}:{fields[19]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import time
@@ -28,7 +27,7 @@ from firesteel.rest.endpoints import Call, UploadedFile
 from firesteel.rest.errors import Conflict, Malformed
 from firesteel.service.artifacts import Artifact, checked_name, save
 from firesteel.service.dispatcher import Dispatcher, Managed
-from firesteel.service.folder import JobFolder, read_json
+from firesteel.service.folder import JobFolder
 from firesteel.service.records import Submission
 
 __all__ = ["artifact_request", "submit_artifact", "submit_form"]
@@ -57,7 +56,9 @@ def artifact_request(call: Call) -> dict[str, Any]:
     query, body = call.query, call.body
     arguments = body.get("programArgsList")
     if arguments is None:
-        arguments = query.get("programArg") or _words(body.get("programArgs") or query.get("program-args") or "")
+        arguments = query.get("programArg") or _words(
+            body.get("programArgs") or query.get("program-args") or ""
+        )
     return {
         "entry": body.get("entryClass") or query.get("entry-class") or "",
         "arguments": tuple(arguments),
@@ -94,8 +95,8 @@ def _options(given: Mapping[str, Any]) -> dict[str, str]:
     options = {key: str(value) for key, value in given.items() if value is not None}
     try:
         configuration = Configuration.from_dict(options)
-        for option in (PARALLELISM_DEFAULT, SAVEPOINT_IGNORE_UNCLAIMED):
-            configuration.get(option)
+        configuration.get(PARALLELISM_DEFAULT)
+        configuration.get(SAVEPOINT_IGNORE_UNCLAIMED)
     except InvalidOptionError as error:
         raise Malformed(str(error)) from None
     return options
@@ -117,7 +118,9 @@ def submission_of(artifact: Artifact, request: Mapping[str, Any], submission_id:
     files: tuple[str, ...] = ()
     if artifact.path.suffix == ".py":
         if entry not in ("", Path(artifact.name).stem):
-            raise Malformed(f"{artifact.name} is one module, {Path(artifact.name).stem!r}, and entry names {entry!r}")
+            raise Malformed(
+                f"{artifact.name} is one module, {Path(artifact.name).stem!r}, and entry names {entry!r}"
+            )
     else:
         files = (artifact.name,)
         if entry not in ("", "__main__"):
@@ -183,7 +186,9 @@ def _form_request(call: Call) -> dict[str, Any]:
         if name not in _FORM_FIELDS:
             raise Malformed(f"the request has a field {name[:100]!r}; expected {', '.join(_FORM_FIELDS)}")
         if not isinstance(value, _FORM_FIELDS[name]):
-            raise Malformed(f"the request's field {name!r}: expected {_FORM_FIELDS[name].__name__}, got {value!r:.100}")
+            raise Malformed(
+                f"the request's field {name!r}: expected {_FORM_FIELDS[name].__name__}, got {value!r:.100}"
+            )
     for key in _FILE_OPTIONS:
         if key in request.get("options", {}):
             raise Malformed(f"option '{key}': files travel with the program, as parts of the form")

@@ -21,7 +21,14 @@ _LEAST_SLOTS, _SLOTS_PER_PROCESSOR = 64, 16
 EMBEDDED = "embedded"
 
 #: Options of the service itself, which its jobs do not get.
-_OWN = ("rest.", "firesteel.cluster.", "high-availability", "jobstore.", "historyserver.", "jobmanager.archive.")
+_OWN = (
+    "rest.",
+    "firesteel.cluster.",
+    "high-availability",
+    "jobstore.",
+    "historyserver.",
+    "jobmanager.archive.",
+)
 
 
 @dataclass(frozen=True, slots=True)

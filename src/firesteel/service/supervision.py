@@ -139,9 +139,7 @@ def _why_not_again(each: Seen) -> str:
         return f"its driver has died {each.orders.deaths + 1} times without a word"
     over = [job for job in each.jobs if job.is_over]
     if over and len(each.jobs) > len(over):
-        return (
-            f"its driver has died after {len(over)} of its jobs had ended, and a program cannot be started in its middle"
-        )
+        return f"its driver has died after {len(over)} of its jobs had ended, and a program cannot be started in its middle"
     if over:
         return "its driver has died after its jobs had ended, before its program had"
     lost = [job for job in each.jobs if not job.resumable and job.id in each.orders.granted]

@@ -49,7 +49,9 @@ class Triggers:
         while not self._closed.wait(pause):
             pause = min(_LONGEST_PAUSE, pause * 1.5)
             try:
-                answer = self._client.ask(rest, "GET", path, headers={"authorization": headers.get("authorization", "")})
+                answer = self._client.ask(
+                    rest, "GET", path, headers={"authorization": headers.get("authorization", "")}
+                )
             except DriverGoneError:
                 return
             if answer.status != 200:

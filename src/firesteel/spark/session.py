@@ -124,7 +124,9 @@ def keep_if_started_with(settings: Mapping[str, str], wanted: Mapping[str, str])
     How many slots it has is a matter of `acquire`.
     """
     global _ours
-    without_slots = [{key: value for key, value in each.items() if key != "spark.master"} for each in (settings, wanted)]
+    without_slots = [
+        {key: value for key, value in each.items() if key != "spark.master"} for each in (settings, wanted)
+    ]
     if without_slots[0] == without_slots[1] and is_local_master(wanted["spark.master"]):
         return
     with _lock:

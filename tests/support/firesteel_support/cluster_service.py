@@ -61,9 +61,13 @@ def cluster_service(folder: Path, options: Mapping[str, str] | None = None) -> I
     urls: list[str] = []
     errors: list[BaseException] = []
 
+    def on_ready(url: str) -> None:
+        urls.append(url)
+        ready.set()
+
     def run() -> None:
         try:
-            service.run(lambda url: (urls.append(url), ready.set())[0])
+            service.run(on_ready)
         except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
             errors.append(error)
         finally:
@@ -82,12 +86,12 @@ def cluster_service(folder: Path, options: Mapping[str, str] | None = None) -> I
         assert not thread.is_alive()
 
 
-def form(
-    request: Mapping[str, Any], files: Mapping[str, bytes], field: str = "file"
-) -> tuple[bytes, str]:
+def form(request: Mapping[str, Any], files: Mapping[str, bytes], field: str = "file") -> tuple[bytes, str]:
     """A form with a request and files, and its content type."""
     boundary = uuid.uuid4().hex
-    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="request"\r\n\r\n{json.dumps(request)}\r\n'.encode()]
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="request"\r\n\r\n{json.dumps(request)}\r\n'.encode()
+    ]
     for name, content in files.items():
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{name}"\r\n\r\n'
         parts.append(head.encode() + content + b"\r\n")

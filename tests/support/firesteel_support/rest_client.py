@@ -16,7 +16,7 @@ from firesteel.rest.schemas import COMPONENTS
 
 __all__ = ["RestClient", "check_shape"]
 
-_PATIENCE = 20.0
+_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)

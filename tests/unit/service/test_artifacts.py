@@ -38,7 +38,9 @@ def test_an_artifact_is_kept_until_it_is_deleted(tmp_path: Path) -> None:
         artifacts.delete(made.id)
 
 
-@pytest.mark.parametrize("name", ["", ".py", "..", "a\x00.py", "a\n.py", ".hidden.py", "x" * 300 + ".py", 'a".py'])
+@pytest.mark.parametrize(
+    "name", ["", ".py", "..", "a\x00.py", "a\n.py", ".hidden.py", "x" * 300 + ".py", 'a".py']
+)
 def test_names_that_are_no_plain_names_are_refused(name: str) -> None:
     with pytest.raises(Malformed):
         checked_name(name)

@@ -109,7 +109,12 @@ def test_a_driver_that_dies_again_and_again_is_given_up() -> None:
 
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
-    [("FINISHED", 0, "FINISHED"), ("FAILED", 1, "FAILED"), ("CANCELED", 1, "CANCELED"), ("FINISHED", 3, "FAILED")],
+    [
+        ("FINISHED", 0, "FINISHED"),
+        ("FAILED", 1, "FAILED"),
+        ("CANCELED", 1, "CANCELED"),
+        ("FINISHED", 3, "FAILED"),
+    ],
 )
 def test_a_program_that_has_ended_by_itself_is_over(status: str, code: int, expected: str) -> None:
     ended = seen("a", job("a", status=status), alive=False, granted=True)
