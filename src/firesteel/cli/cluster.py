@@ -46,7 +46,6 @@ def _options(command: Any) -> Any:
     short_help="A service that many programs are submitted to.",
     epilog=examples(
         ("firesteel cluster start", "in the background, with its page at port 8081"),
-        ("firesteel run -m localhost:8081 job.py", "submit a program to it"),
         ("firesteel cluster status", "where it is, and what runs there"),
         ("firesteel cluster stop", "end it; its jobs resume when it is started again"),
     ),
@@ -172,7 +171,8 @@ def _await_end(folder: ServiceFolder) -> None:
 
 @cluster.command(short_help="Show whether the service runs, and what it does.")
 @_options
-def status(definitions: tuple[str, ...]) -> None:
+@click.pass_context
+def status(context: click.Context, definitions: tuple[str, ...]) -> None:
     """Show where the service is and how many jobs it has; exit code 1 when there is none."""
     with plain_errors():
         folder = _folder(definitions)
@@ -180,7 +180,7 @@ def status(definitions: tuple[str, ...]) -> None:
     overview = None if service is None else _overview(service["url"])
     if service is None or overview is None:
         click.echo(f"No service runs in {folder.path}.")
-        raise SystemExit(1)
+        context.exit(1)
     click.echo(
         f"The cluster service is at {service['url']}, process {service['pid']} on {service['machine']}.\n"
         f"Slots: {overview['slots-available']} of {overview['slots-total']} free. Jobs: {overview['jobs-running']} running, "

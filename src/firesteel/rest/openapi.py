@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ __all__ = ["PREFIX", "openapi_document"]
 #: Every path is there with this in front and without it, as in Flink.
 PREFIX = "/v1"
 
+_NAMED = re.compile(r"#/components/schemas/(\w+)")
 _WORDS = {
     200: "Done.",
     202: "It has begun.",
@@ -41,8 +43,20 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             f"{PREFIX}, too.",
         },
         "paths": paths,
-        "components": {"schemas": COMPONENTS},
+        "components": {"schemas": _used(paths)},
     }
+
+
+def _used(paths: Any) -> dict[str, Schema]:
+    """The shapes that are named there, and those that they name: a driver does not have all that a service has."""
+    found: dict[str, Schema] = {}
+    names = set(_NAMED.findall(str(paths)))
+    while names:
+        name = names.pop()
+        if name not in found:
+            found[name] = COMPONENTS[name]
+            names |= set(_NAMED.findall(str(found[name])))
+    return {name: found[name] for name in COMPONENTS if name in found}
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firesteel.checkpoint.storage import Storage, open_storage, shown
-from firesteel.common.errors import FileMissingError, StorageError
+from firesteel.common.errors import FileMissingError, FiresteelError, IncompatibleStateError
 from firesteel.rest.archive import FORMAT, write_archive
 from firesteel.rest.views.metrics import aggregated_metrics, metrics
 
@@ -142,13 +142,13 @@ class ArchivedJobs:
         try:
             content = json.loads(self._storage.read(f"{job_id}.json"))
             if content["version"] > FORMAT:
-                raise ValueError(
+                raise IncompatibleStateError(
                     f"version {content['version']} is newer than this Firesteel, which knows {FORMAT}"
                 )
             return ArchivedJob(content)
         except FileMissingError:
             return None
-        except (StorageError, ValueError, KeyError, TypeError) as error:
+        except (FiresteelError, ValueError, KeyError, TypeError) as error:
             if job_id not in self._unreadable:
                 _LOG.warning(
                     "the archive of job %s in %s cannot be read: %s", job_id, shown(self.directory), error

@@ -427,7 +427,6 @@ class ServicePaths:
         )
 
     def _of_programs(self) -> tuple[Endpoint, ...]:
-        plan = ("JobPlan", "The dataflow of a program, which is not run.")
         return (
             Endpoint("GET", "/jars", self._jars, "Jars", "Uploaded programs.", errors=()),
             Endpoint(
@@ -440,6 +439,12 @@ class ServicePaths:
                 is_upload=True,
             ),
             Endpoint("DELETE", "/jars/{jarid}", self._delete_jar, "Nothing", "Forget a program."),
+            *self._of_runs(),
+        )
+
+    def _of_runs(self) -> tuple[Endpoint, ...]:
+        plan = ("JobPlan", "The dataflow of a program, which is not run.")
+        return (
             Endpoint(
                 "POST",
                 "/jars/{jarid}/run",

@@ -11,7 +11,7 @@ from firesteel.checkpoint.storage import absolute
 from firesteel.common import options
 from firesteel.common._home import home_directory
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import InvalidOptionError, MissingFeatureError
+from firesteel.common.errors import InvalidOptionError
 from firesteel.rest.settings import RestSettings, read_rest_settings
 
 __all__ = ["ServiceSettings", "read_service_settings", "service_folder"]
@@ -59,9 +59,9 @@ def service_folder(configuration: Configuration) -> Path:
         )
     path = absolute(shared)
     if "://" in path and not path.startswith("file://"):
-        raise MissingFeatureError(
-            f"option '{options.HIGH_AVAILABILITY_DIR.key}': services share a folder of a file system, which {shared!r} is "
-            "not; object stores are not there yet"
+        raise InvalidOptionError(
+            f"option '{options.HIGH_AVAILABILITY_DIR.key}': expected a directory of a file system that all services see, got "
+            f"{shared!r}"
         )
     cluster_id = (configuration.get(options.HIGH_AVAILABILITY_CLUSTER_ID) or "default").strip("/")
     return Path(path.removeprefix("file://")) / "cluster" / cluster_id
