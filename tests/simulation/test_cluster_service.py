@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from firesteel.cli.main import main
+from firesteel.rest.settings import RestSettings
 from firesteel.service.folder import ServiceFolder
+from firesteel.service.history_server import HistoryServer
 from firesteel.service.processes import end_driver, is_alive
 from firesteel_support.cluster_service import ServiceClient, cluster_service, form, zipped
 from firesteel_support.rest_client import RestClient, check_shape
@@ -348,3 +352,46 @@ def test_a_standby_service_takes_over(tmp_path: Path) -> None:
     assert done.wait(120)
     standby.join()
     assert seen == ["led"]
+
+
+def test_the_history_server_shows_what_the_archive_has(
+    service: ServiceClient, jar: str, folder: Path
+) -> None:
+    job = service.run(jar, "of the past", "once")
+    details = service.await_state(job, "FINISHED")
+    history = HistoryServer(RestSettings(), str(folder / "archive"), 0.02)
+    try:
+        past = RestClient(history.url)
+        past.wait_for("/jobs/overview", lambda answer: any(line["jid"] == job for line in answer["jobs"]))
+        assert past.get(f"/jobs/{job}")["vertices"] == details["vertices"]
+        assert past.get("/config")["features"]["web-history"]
+        check_shape(past.get("/overview"), "ClusterOverview")
+        for method, path in (
+            ("PATCH", f"/jobs/{job}"),
+            ("GET", "/taskmanagers"),
+            ("POST", f"/jobs/{job}/savepoints"),
+        ):
+            status, answer = past.call(method, path)
+            assert status == 501
+            check_shape(answer, "Errors")
+        assert past.call("GET", f"/jobs/{'0' * 32}")[0] == 404
+    finally:
+        history.close()
+
+
+def test_the_command_line_submits_and_follows(service: ServiceClient, tmp_path: Path) -> None:
+    program = tmp_path / "job.py"
+    program.write_text("import beside\n" + PROGRAM)
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "beside.py").write_text("")
+    words = ["run", "-m", service.url, "-pyfs", str(tmp_path / "libs"), str(program), "by command", "once"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "the program begins" in done.output
+    assert "has finished" in done.output
+    program.write_text("raise ValueError('no such table')")
+    failed = CliRunner().invoke(main, ["run", "-m", service.url, "-d", str(program)])
+    assert failed.exit_code == 1
+    assert "no such table" in failed.output
+    nobody = CliRunner().invoke(main, ["run", "-m", "localhost:1", str(program)])
+    assert "no cluster service answers at http://localhost:1" in nobody.output

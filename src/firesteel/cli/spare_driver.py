@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -27,7 +28,8 @@ _started_with: dict[str, str] = {}
 def await_folder(spare: Path) -> str | None:
     """Start Spark, then wait for the folder of a submission; None when the service has ended."""
     _warm_up(read_json(spare.parent.parent / "defaults.json") or {})
-    (spare / READY).touch(mode=0o600)
+    with contextlib.suppress(FileNotFoundError):  # it was given a program before it was ready
+        (spare / READY).touch(mode=0o600)
     line = sys.stdin.readline()
     # The service has let go of it, and a program has nothing to read there.
     with open(os.devnull, "rb") as nothing:
