@@ -298,11 +298,11 @@ REST_ALLOW_REMOTE = _required(
     False,
     "Whether the REST interface may listen where other machines reach it, though it has neither TLS nor tokens yet.",
 )
-REST_MAX_CONTENT = _required(
+REST_MOST_BODY_BYTES = _required(
     "rest.server.max-content-length",
     INTEGER,
     104_857_600,
-    "How many bytes may be uploaded at once to the cluster service.",
+    "Largest body of a request to the REST interface, in bytes.",
 )
 
 # The cluster service and the history server.

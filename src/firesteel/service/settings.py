@@ -93,7 +93,7 @@ def read_service_settings(configuration: Configuration, given: Mapping[str, str]
         spares if is_embedded else 0,
         absolute(archive) if archive else str(folder / "archive"),
         kept,
-        configuration.get(options.REST_MAX_CONTENT),
+        configuration.get(options.REST_MOST_BODY_BYTES),
         {key: value for key, value in given.items() if not key.startswith(_OWN)},
         configuration.get(options.HIGH_AVAILABILITY) != "NONE",
     )
