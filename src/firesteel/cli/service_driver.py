@@ -68,6 +68,14 @@ _OWN_OPTIONS = {
 }
 
 
+#: Who is let in, and how, is decided where people come in: at the service. A driver answers its own user on loopback only.
+_AT_THE_FRONT_DOOR = (
+    "security.ssl.rest.enabled",
+    "security.ssl.rest.authentication-enabled",
+    "firesteel.rest.tokens-file",
+)
+
+
 def main(arguments: list[str]) -> int:
     """Run a submission, or show its plan; returns the exit code."""
     kind, folder = arguments
@@ -155,6 +163,8 @@ class ServiceJob(launch.JobObserver):
         configuration = Configuration(submission.configuration)
         for key, value in _OWN_OPTIONS.items():
             configuration.set_string(key, value)
+        for key in _AT_THE_FRONT_DOOR:
+            configuration.remove_config(key)
         if not configuration.contains(JOB_ID):
             configuration.set_string(JOB_ID.key, self._next_id())
         self._count += 1

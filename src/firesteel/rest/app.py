@@ -36,6 +36,7 @@ from firesteel.rest.guard import refusal
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.settings import RestSettings
 
 __all__ = ["make_app"]
 
@@ -48,8 +49,10 @@ _MOST_FILES = 1000
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def make_app(context: Context, names: frozenset[str], endpoints: Sequence[Endpoint] = ENDPOINTS) -> Starlette:
-    """The application; ``names`` are what clients may call this machine."""
+def make_app(
+    context: Context, settings: RestSettings, endpoints: Sequence[Endpoint] = ENDPOINTS
+) -> Starlette:
+    """The application."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
@@ -64,7 +67,7 @@ def make_app(context: Context, names: frozenset[str], endpoints: Sequence[Endpoi
     ]
     app = Starlette(
         routes=[*routes, *page_routes()],
-        middleware=[Middleware(_Guard, names=names)],
+        middleware=[Middleware(_Guard, names=settings.names)],
         exception_handlers={HTTPException: _on_http_error},
     )
     app.router.redirect_slashes = False

@@ -131,7 +131,7 @@ class RestService:
         from firesteel.rest.app import make_app
         from firesteel.rest.endpoints import Context
 
-        return make_app(Context(self.jobs, self._operations), self._settings.names)
+        return make_app(Context(self.jobs, self._operations), self._settings)
 
     def close(self, linger_seconds: float = _LINGER_SECONDS) -> None:
         """Let those who have started something hear how it ended, for a moment; then answer no more."""

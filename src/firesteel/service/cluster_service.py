@@ -122,7 +122,7 @@ class ClusterService:
         def app() -> object:
             from firesteel.rest.app import make_app
 
-            return make_app(context, settings.rest.names, paths.endpoints())
+            return make_app(context, settings.rest, paths.endpoints())
 
         rest = RestService(settings.rest, app)
         try:

@@ -95,7 +95,7 @@ class HistoryServer:
     def _app(self, settings: RestSettings) -> Any:
         from firesteel.rest.app import make_app
 
-        return make_app(Context(ServedJobs()), settings.names, self.endpoints())
+        return make_app(Context(ServedJobs()), settings, self.endpoints())
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The table of a driver, with jobs of the archive."""
