@@ -95,7 +95,7 @@ def program_options(command: F) -> F:
             "-m",
             "--master",
             metavar="URL",
-            help="Spark master, or host:port of a cluster service; without it a Spark inside this process.",
+            help="Spark master, or host:port of a service; else Spark in here.",
         ),
         click.option("-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Any option, repeatable."),
         click.option(

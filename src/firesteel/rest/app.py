@@ -80,11 +80,12 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
     async def handle(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
         try:
+            # The body first: a client that still sends it when it is refused sees no more than a broken connection.
+            content = b"" if endpoint.is_upload else await _content(request)
             path = endpoint.read_path(request.path_params)
             query = read_query(endpoint, request.query_params)
             if endpoint.is_upload:
                 return await _uploaded(request, endpoint, Call(context, path, query))
-            content = await _content(request)
             call = Call(context, path, query, read_body(endpoint, content), _sent(request, content))
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)

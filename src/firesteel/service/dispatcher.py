@@ -256,8 +256,16 @@ class Dispatcher:
             del self._managed[each.folder.id]
         each.known.set()
         _LOG.info("submission %s (%s) is over: %s", each.folder.id, each.submission.name, status)
-        for gone in self.archive.keep_newest(self._kept_jobs):
-            shutil.rmtree(self.folder.job(gone).path, ignore_errors=True)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Keep so many that are over. An archive that others may use, too, is left alone."""
+        if self.archive.directory == str(self.folder.archive):
+            self.archive.keep_newest(self._kept_jobs)
+        over = [folder.path for folder in self.folder.all_jobs() if (folder.path / "end.json").exists()]
+        over.sort(key=lambda path: (path / "end.json").stat().st_mtime)
+        for path in over[: max(0, len(over) - self._kept_jobs)]:
+            shutil.rmtree(path, ignore_errors=True)
 
     def _unarchived(self, each: Managed, status: str, sentence: str, now: int) -> list[StandIn]:
         """Jobs that their driver has not written down."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -51,9 +52,14 @@ def _since(pid: int) -> str:
         )
         if fields[0] == "Z":
             return "zombie"
-        return f"{_BOOT.read_text(encoding='utf-8').strip()}:{fields[19]}"
+        return f"{_boot()}:{fields[19]}"
     except (OSError, IndexError):
         return ""
+
+
+@functools.cache
+def _boot() -> str:
+    return _BOOT.read_text(encoding="utf-8").strip()
 
 
 def end_driver(process: ProcessMark, *, by_force: bool = False) -> None:
