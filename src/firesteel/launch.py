@@ -25,7 +25,7 @@ from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError, SetupError
 from firesteel.common.job_id import JobID
-from firesteel.common.options import EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
+from firesteel.common.options import ARCHIVE_DIR, EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
 from firesteel.contracts.sink import DriverJob, DriverPart
 from firesteel.graph.operator_ids import operator_ids
@@ -50,6 +50,7 @@ from firesteel.rest.settings import RestSettings, read_rest_settings
 from firesteel.state.backends import check_backend
 
 if TYPE_CHECKING:
+    from firesteel.rest.archive import JobArchive
     from firesteel.rest.service import RestService
 
 _LOG = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ _observers: list[JobObserver] = []
 _interceptors: list[Callable[[Submission], Submission | None]] = []
 _ENGINE_LINES = EngineLines(lambda: os.environ.get(PROGRESS_VARIABLE))
 _leaderships: dict[str, Leadership] = {}  # by the directory of the lease
+_archives: list[JobArchive] = []
 
 
 def submit(
@@ -197,7 +199,12 @@ def _start_master(
     simulated = isinstance(executor, SimulatedTime)
     prepared = prepare(plan, program, configuration, *before, simulated=simulated)
     # The REST interface comes first: the registry notes where it is.
-    observers = [*_rest(configuration, executor), *_observers, *_registration(executor)]
+    observers = [
+        *_rest(configuration, executor),
+        *_archive(configuration),
+        *_observers,
+        *_registration(executor),
+    ]
     master = JobMaster(
         prepared.plan,
         executor,
@@ -330,6 +337,27 @@ def _rest(configuration: Configuration, executor: Executor) -> list[JobObserver]
         return []
 
 
+def _archive(configuration: Configuration) -> list[JobObserver]:
+    directory = configuration.get(ARCHIVE_DIR)
+    return [] if directory is None else [_job_archive(directory)]
+
+
+@functools.cache
+def _job_archive(directory: str) -> JobArchive:
+    from firesteel.rest.archive import JobArchive  # late: most jobs do without
+
+    archive = JobArchive(directory)
+    _archives.append(archive)
+    atexit.register(_close_in, os.getpid(), archive)
+    return archive
+
+
+def await_archives() -> None:
+    """Wait until the jobs of this process that have ended are in their archives."""
+    for archive in _archives:
+        archive.close()
+
+
 @functools.cache
 def _rest_service(settings: RestSettings) -> RestService:
     from firesteel.rest.service import RestService  # late: simulated jobs and tests do without
@@ -350,7 +378,7 @@ def _registered_jobs(asked_for: bool) -> RegisteredJobs:
     return registered
 
 
-def _close_in(process: int, registered: RegisteredJobs | RestService) -> None:
+def _close_in(process: int, registered: RegisteredJobs | RestService | JobArchive) -> None:
     if os.getpid() == process:  # a child that the program has forked has no jobs, though it looks as if
         registered.close()
 

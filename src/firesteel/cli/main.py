@@ -11,7 +11,9 @@ from firesteel.cli.cancel import cancel
 from firesteel.cli.checkpoint import checkpoint
 from firesteel.cli.completion import completion
 from firesteel.cli.certificates import certificates
+from firesteel.cli.cluster import cluster
 from firesteel.cli.help_texts import examples
+from firesteel.cli.history import history
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
@@ -54,6 +56,8 @@ main.add_command(completion)
 main.add_command(log_level)
 main.add_command(certificates)
 main.add_command(token)
+main.add_command(cluster)
+main.add_command(history)
 
 if __name__ == "__main__":
     main(prog_name="firesteel")

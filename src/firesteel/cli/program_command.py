@@ -110,7 +110,10 @@ def program_options(command: F) -> F:
             "-p", "--parallelism", type=click.IntRange(min=1), help="Default parallelism of the job."
         ),
         click.option(
-            "-m", "--master", metavar="URL", help="Spark master; without it a Spark inside this process."
+            "-m",
+            "--master",
+            metavar="URL",
+            help="Spark master, or host:port of a service; else Spark in here.",
         ),
         click.option("-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Any option, repeatable."),
         click.option(

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from firesteel import launch
-from firesteel.cli import detached_run
+from firesteel.cli import detached_run, remote_run
 from firesteel.cli.client_executable import switch_interpreter
 from firesteel.cli.help_texts import examples
 from firesteel.cli.log_lines import write_log_lines
@@ -52,6 +52,7 @@ _INTERRUPTED = 128 + signal.SIGINT
         ("firesteel run job.py --input data.txt", "words after the program are its own"),
         ("firesteel run --simulate job.py", "try it out in seconds, without Java and Spark"),
         ("firesteel run -p 4 -m spark://host:7077 job.py", "on a Spark cluster"),
+        ("firesteel run -m localhost:8081 job.py", "on a cluster service: see 'firesteel cluster'"),
         ("firesteel run -d job.py", "in the background: see 'firesteel list'"),
         ("firesteel run --resume job.py", "from the newest checkpoint, if there is one"),
         ("firesteel run -s /savepoints/savepoint-1 job.py", "from a savepoint"),
@@ -92,6 +93,15 @@ def run(
     **settings: Any,
 ) -> None:
     """Run a program: a Python file, or a module with -pym."""
+    if remote_run.is_service(service := settings["master"]):
+        if simulate:
+            raise click.UsageError(
+                "--simulate runs in this process, and -m names a service: leave one of them out"
+            )
+        program = program_of(script, module, pyflink, arguments, settings["python_files"])
+        context.exit(
+            remote_run.submit(service, program, options_of(**{**settings, "master": None}), is_detached)
+        )
     options = options_of(**settings)
     if simulate:
         options = simulated_options(options, is_detached)

@@ -113,7 +113,7 @@ ANSWERS: tuple[FlinkOptions, ...] = (
         "pipeline.jobvertex-parallelism-overrides",
     ),
     _ignored(_NO_REST, "jobmanager.web.", "rest.", "web."),
-    _ignored("ended jobs are not archived yet", "jobmanager.archive.", "historyserver."),
+    _ignored("docs/cluster.md has the options of the archive and the history server", "historyserver.", "jobstore."),
     _ignored("see 'jobmanager.rpc.port'", "jobmanager.rpc.bind-port", "high-availability.jobmanager.port"),
     _ignored("Java classes of a cluster are not called; get_failures() of the job client tells what failed",
              "jobmanager.failure-enrichers", "execution.job-listeners", "execution.job-status-changed-listeners"),

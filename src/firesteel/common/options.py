@@ -346,6 +346,52 @@ FLAMEGRAPH_CLEANUP = _required(
     _s(600),
     "After this time without a question samples are forgotten.",
 )
+
+# The cluster service and the history server.
+
+CLUSTER_DIR = _optional(
+    "firesteel.cluster.dir",
+    STRING,
+    "Folder of the cluster service; unset: cluster in Firesteel's home directory.",
+)
+CLUSTER_SLOTS = _optional(
+    "firesteel.cluster.slots",
+    INTEGER,
+    "Slots that the jobs of the cluster service share; unset: 16 for each processor, and 64 at least.",
+)
+CLUSTER_SPARE_DRIVERS = _required(
+    "firesteel.cluster.spare-drivers",
+    INTEGER,
+    1,
+    "Drivers that the cluster service keeps ready, each with a Spark of its own; 0: jobs wait for Spark to start.",
+)
+JOBSTORE_CAPACITY = _required(
+    "jobstore.max-capacity", INTEGER, 1000, "How many jobs that have ended the cluster service keeps."
+)
+ARCHIVE_DIR = _optional(
+    "jobmanager.archive.fs.dir",
+    STRING,
+    "Directory for what is to be seen of jobs that have ended; unset: only the cluster service keeps it.",
+)
+HISTORY_DIR = _optional(
+    "historyserver.archive.fs.dir",
+    STRING,
+    "Directory that the history server reads; unset: that of 'jobmanager.archive.fs.dir'.",
+)
+HISTORY_REFRESH = _required(
+    "historyserver.archive.fs.refresh-interval",
+    DURATION,
+    _s(10),
+    "How often the history server looks for jobs that have ended.",
+)
+HISTORY_PORT = _required(
+    "historyserver.web.port", INTEGER, 8082, "Port of the history server; 0: any free one."
+)
+HISTORY_ADDRESS = _optional(
+    "historyserver.web.address",
+    STRING,
+    "Address at which the history server listens; unset: this machine only.",
+)
 EXCEPTION_HISTORY_SIZE = _required(
     "web.exception-history-size", INTEGER, 16, "How many failures of a job are remembered."
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -20,12 +22,23 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firesteel.rest.access import Role, TokenFile
-from firesteel.rest.log_texts import LogText
-from firesteel.rest.errors import Forbidden, RestError, TooLarge, Unauthorized
-from firesteel.rest.guard import is_too_large, refusal
 from firesteel.common.completable_future import CompletableFuture
-from firesteel.rest.endpoints import Call, Context, Endpoint, JsonAnswer, Later, read_body, read_query
+from firesteel.rest.access import Role, TokenFile
+from firesteel.rest.endpoints import (
+    Call,
+    Context,
+    Endpoint,
+    JsonAnswer,
+    Later,
+    RawAnswer,
+    SentRequest,
+    UploadedFile,
+    read_body,
+    read_query,
+)
+from firesteel.rest.errors import Forbidden, Malformed, RestError, TooLarge, Unauthorized
+from firesteel.rest.guard import is_too_large, refusal
+from firesteel.rest.log_texts import LogText
 from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.pages import page_routes
 from firesteel.rest.paths import ENDPOINTS
@@ -38,22 +51,25 @@ _LOG = logging.getLogger(__name__)
 #: Bodies in JSON are a few names and paths.
 _MOST_BYTES = 1 << 20
 _CHUNK = 1 << 16
+_MOST_FILES = 1000
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 #: Where the guard leaves the role of who asks.
 _ROLE = "firesteel.role"
 
 
-def make_app(context: Context, settings: RestSettings) -> Starlette:
+def make_app(
+    context: Context, settings: RestSettings, endpoints: Sequence[Endpoint] = ENDPOINTS
+) -> Starlette:
     """The application."""
     by_path: dict[str, list[Endpoint]] = {}
-    for endpoint in ENDPOINTS:
+    for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     routes = [
         Route(prefix + path, _handler(context, endpoints), methods=[each.method for each in endpoints])
         for path, endpoints in by_path.items()
         for prefix in ("", PREFIX)
     ]
-    document = openapi_document(ENDPOINTS)
+    document = openapi_document(endpoints)
     described = [
         Route(f"{prefix}/openapi.json", _constant(document), methods=["GET"]) for prefix in ("", PREFIX)
     ]
@@ -75,14 +91,18 @@ def _handler(context: Context, endpoints: list[Endpoint]) -> Callable[[Request],
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
         role: Role = request.scope[_ROLE]
         try:
+            # The body first: a client that still sends it when it is refused sees no more than a broken connection.
+            content = b"" if endpoint.is_upload else await _content(request)
             if not role.may(endpoint.role):
                 raise Forbidden(
                     f"{request.method} {endpoint.path} is for the role {endpoint.role.value}, and your token has the role "
                     f"{role.value}"
                 )
-            body = read_body(endpoint, await _content(request))
             path = endpoint.read_path(request.path_params)
-            call = Call(context, path, read_query(endpoint, request.query_params), body, role)
+            query = read_query(endpoint, request.query_params)
+            if endpoint.is_upload:
+                return await _uploaded(request, endpoint, Call(context, path, query, role=role))
+            call = Call(context, path, query, read_body(endpoint, content), role, _sent(request, content))
             # In another thread: some ask storage, or merge accumulators, which is user code.
             answer = await run_in_threadpool(endpoint.answer, call)
             if isinstance(answer, Later):
@@ -118,6 +138,29 @@ async def _outcome(answer: Later) -> Any:
     return answer.show(answer.outcome)
 
 
+def _sent(request: Request, content: bytes) -> SentRequest:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw}
+    return SentRequest(request.method, request.scope["path"], request.url.query, content, headers)
+
+
+async def _uploaded(request: Request, endpoint: Endpoint, call: Call) -> Response:
+    """Read a form with files, and let it be answered while they are there."""
+    try:
+        form = await request.form(max_files=_MOST_FILES, max_fields=_MOST_FILES)
+    except HTTPException as error:
+        raise Malformed(f"the body is no form with files (multipart/form-data): {error.detail}") from None
+    async with contextlib.AsyncExitStack() as opened:
+        opened.push_async_callback(form.close)
+        files = tuple(
+            UploadedFile(field, part.filename or "", part.file)
+            for field, part in form.multi_items()
+            if isinstance(part, UploadFile)
+        )
+        fields = {field: part for field, part in form.multi_items() if isinstance(part, str)}
+        call = dataclasses.replace(call, body=fields, sent=_sent(request, b""), files=files)
+        return _response(await run_in_threadpool(endpoint.answer, call), endpoint.status)
+
+
 async def _content(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
@@ -134,6 +177,8 @@ def _response(answer: Any, status: int) -> Response:
         return _log_response(answer)
     if isinstance(answer, JsonAnswer):
         return Response(bytes(answer), status, headers=_HEADERS, media_type="application/json")
+    if isinstance(answer, RawAnswer):
+        return Response(answer.content, answer.status, _HEADERS, answer.media_type)
     return JSONResponse(answer, status, headers=_HEADERS)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from firesteel.rest.access import Role
 from firesteel.rest.flame_graphs import FlameGraphs
@@ -16,7 +16,19 @@ from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory
 
-__all__ = ["Call", "Context", "Endpoint", "JsonAnswer", "Later", "Parameter", "read_body", "read_query"]
+__all__ = [
+    "Call",
+    "Context",
+    "Endpoint",
+    "JsonAnswer",
+    "Later",
+    "Parameter",
+    "RawAnswer",
+    "SentRequest",
+    "UploadedFile",
+    "read_body",
+    "read_query",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,35 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it came, for who passes it on. Names of headers are in lower case."""
+
+    method: str = "GET"
+    path: str = ""
+    query: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """An answer that somebody else has made."""
+
+    status: int
+    content: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file of a form: the field, the name that the client gives it, and where it can be read from, once."""
+
+    field: str
+    name: str
+    content: BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A request that was read and found to be well formed. ``role``: that of who has sent it."""
 
@@ -37,6 +78,8 @@ class Call:
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
     role: Role = Role.OPERATOR
+    sent: SentRequest = field(default_factory=SentRequest)
+    files: tuple[UploadedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +168,7 @@ class Endpoint:
     """One operation. ``shape`` is the name of what it answers; None: a text. ``errors``: with which codes it may refuse.
 
     ``is_for_operators``: though it is a GET, it is not for those who may only read.
+    ``is_upload``: it takes a form with files.
     """
 
     method: str
@@ -137,6 +181,7 @@ class Endpoint:
     body: str | None = None
     errors: tuple[int, ...] = (400, 404)
     is_for_operators: bool = False
+    is_upload: bool = False
 
     @property
     def role(self) -> Role:
@@ -209,6 +254,13 @@ def _fits(value: Any, schema: Schema) -> bool:
         case "string":
             is_text = isinstance(value, str) and value in schema.get("enum", (value,))
             return is_text and re.fullmatch(schema.get("pattern", r"(?s).*"), value) is not None
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18
+        case "array":
+            return isinstance(value, list) and all(_fits(each, schema["items"]) for each in value)
+        case "object":
+            inner = schema["additionalProperties"]
+            return isinstance(value, dict) and all(_fits(each, inner) for each in value.values())
         case _:
             return False
 
@@ -217,11 +269,15 @@ def _expected(schema: Schema) -> str:
     first = schema.get("anyOf", [schema])[0]
     if "enum" in first:
         return f"one of {', '.join(first['enum'])}"
-    return (
-        "32 hexadecimal digits"
-        if "pattern" in first
-        else {"string": "a text"}.get(first["type"], "true or false")
-    )
+    return "32 hexadecimal digits" if "pattern" in first else _WORDS.get(first["type"], "true or false")
+
+
+_WORDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "array": "a list of texts",
+    "object": "an object with texts",
+}
 
 
 def _shown(value: Any) -> str:

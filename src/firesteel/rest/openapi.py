@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from firesteel import __version__
 from firesteel.rest.endpoints import Endpoint, Parameter
-from firesteel.rest.schemas import COMPONENTS, Schema, reference
+from firesteel.rest.schemas import COMPONENTS, TEXT, Schema, reference
 
 __all__ = ["PREFIX", "openapi_document"]
 
 #: Every path is there with this in front and without it, as in Flink.
 PREFIX = "/v1"
 
+_NAMED = re.compile(r"#/components/schemas/(\w+)")
 _WORDS = {
     200: "Done.",
     202: "It has begun.",
@@ -21,6 +23,7 @@ _WORDS = {
     400: "Something in the request cannot be read, or means nothing.",
     404: "There is no such thing.",
     409: "The job is in a state in which that cannot be done.",
+    413: "It is larger than what is taken.",
     503: "Nobody can answer now; ask again later.",
     504: "Nobody has answered in time; ask again later.",
     501: "Flink has it, and Firesteel has not.",
@@ -37,12 +40,24 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "Firesteel",
             "version": __version__,
-            "description": "Jobs of a driver, with the paths and names of Flink's REST interface. Every path is there without "
+            "description": "Jobs, with the paths and names of Flink's REST interface. Every path is there without "
             f"{PREFIX}, too.",
         },
         "paths": paths,
-        "components": {"schemas": COMPONENTS},
+        "components": {"schemas": _used(paths)},
     }
+
+
+def _used(paths: Any) -> dict[str, Schema]:
+    """The shapes that are named there, and those that they name: a driver does not have all that a service has."""
+    found: dict[str, Schema] = {}
+    names = set(_NAMED.findall(str(paths)))
+    while names:
+        name = names.pop()
+        if name not in found:
+            found[name] = COMPONENTS[name]
+            names |= set(_NAMED.findall(str(found[name])))
+    return {name: found[name] for name in COMPONENTS if name in found}
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
@@ -65,6 +80,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "required": is_needed,
             "content": {"application/json": {"schema": reference(endpoint.body)}},
         }
+    if endpoint.is_upload:
+        form = {
+            "type": "object",
+            "properties": {"request": TEXT, "jarfile": {"type": "string", "format": "binary"}},
+        }
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     return operation
 
 

@@ -651,4 +651,46 @@ _QUERYABLE_STATES: dict[str, Schema] = {
     "StateValue": record({"name": TEXT, "value": {}}),
 }
 
-COMPONENTS: dict[str, Schema] = {**_GENERAL, **_JOBS, **_VERTICES, **_CHECKPOINTS, **_QUERYABLE_STATES}
+_JAR_REQUEST = {
+    "entryClass": nullable(TEXT),
+    "programArgs": nullable(TEXT),
+    "programArgsList": nullable(array(TEXT)),
+    "parallelism": nullable(WHOLE),
+    "jobId": nullable(HEX),
+    "flinkConfiguration": nullable(mapping(TEXT)),
+}
+
+#: What only the cluster service has.
+_PROGRAMS: dict[str, Schema] = {
+    "Jars": record(
+        {
+            "address": TEXT,
+            "files": array(
+                record(
+                    {
+                        "id": TEXT,
+                        "name": TEXT,
+                        "uploaded": WHOLE,
+                        "entry": array(record({"name": TEXT, "description": nullable(TEXT)})),
+                    }
+                )
+            ),
+        }
+    ),
+    "JarUpload": record({"filename": TEXT, "status": choice("success")}),
+    "JarRun": record({"jobid": HEX}),
+    "JarPlanRequest": record({}, _JAR_REQUEST),
+    "JarRunRequest": record(
+        {},
+        {
+            **_JAR_REQUEST,
+            "savepointPath": nullable(TEXT),
+            "allowNonRestoredState": nullable(FLAG),
+            "claimMode": nullable(choice("NO_CLAIM", "CLAIM", "LEGACY")),
+        },
+    ),
+    "Submitted": record({"submitUrl": TEXT}),
+    "LogUrl": record({"url": TEXT}),
+}
+
+COMPONENTS: dict[str, Schema] = {**_GENERAL, **_JOBS, **_VERTICES, **_CHECKPOINTS, **_QUERYABLE_STATES, **_PROGRAMS}

@@ -12,6 +12,7 @@ import logging
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from firesteel.common._tls import server_context
@@ -38,10 +39,14 @@ _BACKLOG = 64
 
 
 class RestService:
-    """Observes jobs and answers questions about them over HTTP. `close` it before the process ends."""
+    """Observes jobs and answers questions about them over HTTP. `close` it before the process ends.
 
-    def __init__(self, settings: RestSettings) -> None:
+    ``app``: makes what answers, if it is not the jobs of this process that are shown; called when somebody connects.
+    """
+
+    def __init__(self, settings: RestSettings, app: Callable[[], Any] | None = None) -> None:
         self._settings = settings
+        self._app = app or self._app_of_jobs
         #: What it shows.
         self.jobs = ServedJobs()
         self._operations = Operations()
@@ -121,12 +126,10 @@ class RestService:
     def _serve(self) -> None:
         import uvicorn
 
-        from firesteel.rest.app import make_app
-        from firesteel.rest.endpoints import Context
         from firesteel.rest.patient_protocol import LARGEST_HEAD, protocol_for
 
         config = uvicorn.Config(
-            make_app(Context(self.jobs, self._operations), self._settings),
+            self._app(),
             access_log=False,
             h11_max_incomplete_event_size=LARGEST_HEAD,
             http=protocol_for(self._socket),
@@ -146,6 +149,12 @@ class RestService:
                 return
             self._server = server
         server.run(sockets=[self._socket])
+
+    def _app_of_jobs(self) -> Any:
+        from firesteel.rest.app import make_app
+        from firesteel.rest.endpoints import Context
+
+        return make_app(Context(self.jobs, self._operations), self._settings)
 
     def close(self, linger_seconds: float = _LINGER_SECONDS) -> None:
         """Let those who have started something hear how it ended, for a moment; then answer no more."""

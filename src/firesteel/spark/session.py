@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from firesteel.common.options import (
 from firesteel.control.protocol import outward_address
 from firesteel.plan.executor import ON_LOOPBACK, Listening, SlotWait
 from firesteel.spark import jvm_process, tls
+from firesteel.spark.engine_process import kill_jvm
 from firesteel.spark.jvm import ended_unless_wanted, ensure_jvm
 from firesteel.spark.master_url import check_form, reach
 from firesteel.spark.master_url import is_local as is_local_master
@@ -125,6 +126,25 @@ def _count(change: int) -> None:
     global _running
     with _counting:
         _running += change
+
+
+def keep_if_started_with(settings: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """End a session of ours, and its JVM, unless the settings it was started with are those that are wanted.
+
+    How many slots it has is a matter of `acquire`.
+    """
+    global _ours
+    without_slots = [
+        {key: value for key, value in each.items() if key != "spark.master"} for each in (settings, wanted)
+    ]
+    if without_slots[0] == without_slots[1] and is_local_master(wanted["spark.master"]):
+        return
+    with _lock:
+        if _ours is not None:
+            _ours.stop()
+            kill_jvm(logging.DEBUG)
+            _forget_dead_jvm()
+            _ours = None
 
 
 def running_jobs() -> int:

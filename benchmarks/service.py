@@ -1,0 +1,188 @@
+"""How fast a cluster service is: from a submission to the first record, and over REST under load.
+
+A service with a spare driver on an embedded Spark. *First record*: a program is submitted by ``POST /jars/:id/run``; its first map function writes
+down the time at its first record; the spare driver is ready when the submission is sent. *REST*: a job of 200 subtasks that is busy; several clients ask for
+``/jobs/:id`` through the service, one request after the other, on connections that they keep.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from _harness import parser
+from _results import begin
+
+_PROGRAM = textwrap.dedent(
+    """
+    import sys, time
+    from firesteel.common import WatermarkStrategy
+    from firesteel.datastream import StreamExecutionEnvironment
+    from firesteel.datastream.connectors.number_seq import NumberSequenceSource
+
+    path, parallelism = sys.argv[1], int(sys.argv[2])
+
+    def note(number):
+        if number == 0:
+            with open(path + ".partial", "w") as file:
+                file.write(repr(time.time()))
+            import os
+            os.replace(path + ".partial", path)
+        time.sleep(0.002)
+        return number
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(parallelism)
+    numbers = env.from_source(NumberSequenceSource(0, 10**9), WatermarkStrategy.no_watermarks(), "Numbers")
+    numbers.map(note).key_by(lambda number: number % 1000).reduce(max).print()
+    env.execute("first record")
+    """
+)
+_PATIENCE = 300.0
+SUBTASKS = 200
+CLIENTS = 4
+FIRST_SECONDS, REST_MS = 1.0, 50.0
+
+
+class _Service:
+    """A service that was started by its command, and how it is asked."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._environment = {**os.environ, "FIRESTEEL_HOME": str(home)}
+        told = self._command("cluster", "start", "-D", "rest.port=0", "-D", "firesteel.cluster.slots=1000")
+        self.url = next(word for word in told.replace(",", " ").split() if word.startswith("http://"))
+
+    def stop(self) -> None:
+        self._command("cluster", "stop")
+
+    def await_spare(self) -> None:
+        """Wait until the spare driver is ready."""
+        spares = self._home / "cluster" / "spares"
+        _until(lambda: spares.exists() and list(spares.glob("*/ready")), "a spare driver is ready")
+
+    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers or {}, method=method)
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as response:
+            return json.load(response)
+
+    def upload(self) -> str:
+        boundary = "firesteel-benchmark"
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="first.py"\r\n\r\n'
+        body = f"{head}{_PROGRAM}\r\n--{boundary}--\r\n".encode()
+        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        return str(self.ask("POST", "/jars/upload", body, kind)["filename"]).rpartition("/")[2]
+
+    def cancel(self, job: str) -> None:
+        self.ask("PATCH", f"/jobs/{job}")
+        _until(lambda: self.ask("GET", f"/jobs/{job}/status")["status"] == "CANCELED", "the job is cancelled")
+
+    def _command(self, *words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "firesteel.cli.main", *words],
+            env=self._environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+
+def _until(condition: Any, what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.005)
+
+
+def first_record(service: _Service, jar: str, path: Path) -> float:
+    """Seconds from a submission until its first record is processed."""
+    service.await_spare()
+    path.unlink(missing_ok=True)
+    began = time.time()
+    job = service.ask("POST", f"/jars/{jar}/run", {"programArgsList": [str(path), "1"]})["jobid"]
+    _until(path.exists, "the first record")
+    seconds = float(path.read_text()) - began
+    service.cancel(job)
+    return seconds
+
+
+def rest_latencies(service: _Service, job: str, clients: int, requests: int) -> list[float]:
+    """Milliseconds of every request of so many clients at once."""
+    address = urlsplit(service.url)
+    found: list[float] = []
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=_PATIENCE)
+        for _ in range(requests):
+            began = time.perf_counter()
+            connection.request("GET", f"/jobs/{job}")
+            connection.getresponse().read()
+            found.append((time.perf_counter() - began) * 1000)
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def main() -> None:
+    """Measure and write the tables."""
+    arguments = parser(__doc__).parse_args()
+    results = begin(__file__, "How fast is a cluster service?", arguments)
+    runs, requests = (2, 50) if arguments.quick else (7, 500)
+    with tempfile.TemporaryDirectory(prefix="firesteel-bench-") as directory:
+        path = Path(directory) / "first"
+        service = _Service(Path(directory) / "home")
+        try:
+            jar = service.upload()
+            first = [first_record(service, jar, path) for _ in range(runs)]
+            # What reduces stands behind an exchange: two stages, each with half of the subtasks.
+            words = [str(path), str(SUBTASKS // 2)]
+            job = service.ask("POST", f"/jars/{jar}/run", {"programArgsList": words})["jobid"]
+            _until(lambda: service.ask("GET", f"/jobs/{job}/status")["status"] == "RUNNING", "the job runs")
+            asked = rest_latencies(service, job, CLIENTS, requests)
+            service.cancel(job)
+        finally:
+            service.stop()
+    results.table(
+        ["what", "median", "99th percentile", "worst", "samples", "target"],
+        [
+            [
+                "submission to first record, spare driver ready, s",
+                *_figures(first),
+                f"median <= {FIRST_SECONDS:g}",
+            ],
+            [
+                f"GET /jobs/:id, {SUBTASKS} subtasks, {CLIENTS} clients, ms",
+                *_figures(asked),
+                f"99th percentile <= {REST_MS:g}",
+            ],
+        ],
+    )
+
+
+def _figures(values: list[float]) -> list[str]:
+    ordered = sorted(values)
+    high = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return [f"{statistics.median(ordered):.3g}", f"{high:.3g}", f"{ordered[-1]:.3g}", str(len(ordered))]
+
+
+if __name__ == "__main__":
+    main()

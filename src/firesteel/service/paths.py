@@ -1,0 +1,493 @@
+"""The paths of a service: those of a driver, answered by the driver that has the job, out of an archive, or from all drivers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from firesteel.common._redaction import redacted
+from firesteel.common.job_status import JobStatus
+from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
+from firesteel.rest.errors import Conflict, Malformed, NotFound, RestError
+from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.schemas import TEXT, WHOLE, choice
+from firesteel.rest.served_jobs import ServedJob
+from firesteel.rest.views import driver as driver_views
+from firesteel.rest.views import jobs as job_views
+from firesteel.rest.views.metrics import aggregated_metrics, metrics
+from firesteel.service import merging
+from firesteel.service.artifacts import Artifacts
+from firesteel.service.dispatcher import Dispatcher, Managed
+from firesteel.service.driver_client import DriverClient, DriverGoneError
+from firesteel.service.plans import PlanMaker
+from firesteel.service.programs import artifact_request, submit_artifact, submit_form
+from firesteel.service.records import DriverReport, JobReport
+from firesteel.service.stand_ins import StandIn
+from firesteel.service.triggers import Triggers
+
+__all__ = ["ServicePaths"]
+
+_JOB = "/jobs/{jobid}"
+#: How long a program may take to submit its job before its client is told the id without knowing more.
+_KNOWN_SECONDS = 60.0
+_ASKED_AT_ONCE = 16
+#: How long it may take until it is known what became of a driver that does not answer any more.
+_GONE_SECONDS, _LOOK_SECONDS = 5.0, 0.02
+
+
+class _NoAnswerError(RestError):
+    """The driver of a job is not there at the moment."""
+
+    status = 503
+
+
+@dataclass(frozen=True, slots=True)
+class _StandInJobs:
+    """A directory with one job that no driver shows."""
+
+    job_id: str
+    job: ServedJob
+
+    def all(self) -> list[ServedJob]:
+        return [self.job]
+
+    def find(self, job_id: str) -> ServedJob | None:
+        return self.job if job_id == self.job_id else None
+
+
+class ServicePaths:
+    """What a service answers."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        artifacts: Artifacts,
+        plans: PlanMaker,
+        options: Mapping[str, str],
+        address: Callable[[], str],
+        shut_down: Callable[[], None],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._artifacts = artifacts
+        self._plans = plans
+        self._options = options
+        self._address = address
+        self._shut_down = shut_down
+        self._client = DriverClient()
+        self._triggers = Triggers(self._client)
+        self._asking = ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="firesteel-ask-driver")
+
+    def close(self) -> None:
+        """Ask drivers nothing any more."""
+        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._triggers.close()
+        self._client.close()
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The table: every path of a driver, and those that only a service has."""
+        own = {(each.method, each.path): each for each in self._own()}
+        found = []
+        for endpoint in ENDPOINTS:
+            key = (endpoint.method, endpoint.path)
+            if key in own:
+                found.append(own.pop(key))
+            elif endpoint.path.startswith(_JOB) and "log-url" not in endpoint.path:
+                errors = tuple(sorted({*endpoint.errors, 503}))
+                found.append(replace(endpoint, answer=self._forwarding(endpoint), errors=errors))
+            else:
+                found.append(endpoint)
+        return tuple(
+            sorted(
+                (*found, *own.values()),
+                key=lambda endpoint: [(part.startswith("{"), part) for part in endpoint.path.split("/")],
+            )
+        )
+
+    # Jobs -------------------------------------------------------------------------------------------------
+
+    def _forwarding(self, endpoint: Endpoint) -> Callable[[Call], Any]:
+        def answer(call: Call) -> Any:
+            return self._answer_about_job(endpoint, call)
+
+        return answer
+
+    def _answer_about_job(self, endpoint: Endpoint, call: Call) -> Any:
+        deadline = time.monotonic() + _GONE_SECONDS
+        while True:
+            answer = self._answer_now(endpoint, call)
+            if answer is not None:
+                return answer
+            # Its driver has just ended, well or not: a moment later it is known which.
+            if time.monotonic() > deadline:
+                raise _NoAnswerError(
+                    f"the driver of job {call.path['jobid']} does not answer; ask again in a moment"
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    def _answer_now(self, endpoint: Endpoint, call: Call) -> Any:
+        """What is answered; None when the driver does not answer that had the job a moment ago."""
+        found = self._dispatcher.find(call.path["jobid"])
+        if found is None:
+            return self._from_archive(endpoint, call)
+        managed, job = found
+        if job is None or not (job.status and managed.is_alive):
+            if job is not None and job.is_over:
+                return self._from_archive(endpoint, call)
+            return self._about_stand_in(endpoint, call, managed, job)
+        assert managed.report is not None
+        answer = self._asked(managed.report.rest, endpoint, call)
+        return self._from_archive(endpoint, call) if answer is None and job.is_over else answer
+
+    def _asked(self, rest: str, endpoint: Endpoint, call: Call) -> Any:
+        """What the driver answers; None when it is gone."""
+        sent = call.sent
+        path = sent.path + (f"?{sent.query}" if sent.query else "")
+        remembered = self._triggers.ended(sent.path)
+        if remembered is not None:
+            return remembered
+        try:
+            answer = self._client.ask(rest, sent.method, path, sent.body, sent.headers)
+        except DriverGoneError:
+            return self._triggers.ended(sent.path)
+        if endpoint.method == "POST" and answer.status == 202:
+            self._triggers.watch(rest, sent.path, answer, sent.headers)
+        return RawAnswer(answer.status, answer.content, answer.media_type)
+
+    def _about_stand_in(self, endpoint: Endpoint, call: Call, managed: Managed, job: JobReport | None) -> Any:
+        job_id = call.path["jobid"]
+        if endpoint.method == "PATCH" and endpoint.path == _JOB:
+            if call.query.get("mode", "cancel") == "cancel":
+                self._dispatcher.cancel(managed)
+                return {}
+        elif endpoint.method != "GET":
+            raise Conflict(f"job {job_id} has not begun yet: ask again when it runs, or cancel it")
+        stand_in = next(each for each in self._stand_ins_of(managed) if job is None or each.id == job_id)
+        jobs = _StandInJobs(job_id, replace(stand_in, id=job_id).served())
+        return endpoint.answer(replace(call, context=Context(jobs, call.context.operations)))
+
+    def _stand_ins_of(self, managed: Managed) -> list[StandIn]:
+        ids = {managed.folder.id, *(job.id for job in (managed.report.jobs if managed.report else ()))}
+        found = [each for each in self._dispatcher.stand_ins() if each.id in ids]
+        # It may have begun between two looks.
+        return found or [
+            StandIn(
+                managed.folder.id, managed.submission.name, JobStatus.CREATED, managed.submission.submitted
+            )
+        ]
+
+    def _from_archive(self, endpoint: Endpoint, call: Call) -> Any:
+        job_id = call.path["jobid"]
+        job = self._dispatcher.archive.find(job_id)
+        if job is None:
+            raise NotFound(f"there is no job {job_id} here; GET /jobs lists those that there are")
+        if endpoint.method != "GET":
+            if endpoint.method == "PATCH" and endpoint.path == _JOB and job.line["state"] == "CANCELED":
+                return {}
+            raise Conflict(f"job {job_id} has ended before: {job.line['state']}")
+        remembered = self._triggers.ended(call.sent.path)
+        if remembered is not None:
+            return remembered
+        answer = job.answer(endpoint.path.format(**call.path), call.query)
+        if answer is None:
+            raise NotFound(f"job {job_id} has ended, and its archive does not have that")
+        return answer
+
+    def _lines(self) -> list[dict[str, Any]]:
+        asked = [line for answer in self._ask_all("/jobs/overview") for line in answer["jobs"]]
+        shown = {line["jid"] for line in asked}
+        archive = self._dispatcher.archive
+        # Where a driver has just ended, either it has written its job down, or it has died.
+        silent = [
+            _silent(job)
+            for _, job in self._jobs()
+            if job.id not in shown and job.status and not (job.is_over and archive.find(job.id))
+        ]
+        stand_ins = [each.served() for each in (*self._dispatcher.stand_ins(), *silent)]
+        waiting = [job_views.overview([(job.outline, job.snapshot())])["jobs"][0] for job in stand_ins]
+        return merging.merged_lines(asked, waiting, archive.lines())
+
+    def _jobs(self) -> list[tuple[DriverReport, JobReport]]:
+        """What drivers tell of their jobs."""
+        reports = [each.report for each in self._dispatcher.managed() if each.report is not None]
+        return [(report, job) for report in reports for job in report.jobs]
+
+    def _ask_all(self, path: str) -> list[Any]:
+        """The answers of all drivers that give one."""
+        addresses = [
+            managed.report.rest
+            for managed in self._dispatcher.managed()
+            if managed.is_alive and managed.report is not None and managed.report.rest
+        ]
+        return [each for each in self._asking.map(lambda rest: self._ask_one(rest, path), addresses) if each]
+
+    def _ask_one(self, rest: str, path: str) -> Any:
+        try:
+            answer = self._client.ask(rest, "GET", path)
+        except DriverGoneError:
+            return None  # it has just ended; the next look finds its jobs in the archive
+        return answer.json() if answer.status == 200 else None
+
+    def _ids(self, call: Call) -> Any:
+        return {"jobs": [{"id": line["jid"], "status": line["state"]} for line in self._lines()]}
+
+    def _jobs_overview(self, call: Call) -> Any:
+        return {"jobs": self._lines()}
+
+    def _overview(self, call: Call) -> Any:
+        hosts = merging.merged_hosts(self._ask_all("/taskmanagers"))
+        dispatcher = self._dispatcher
+        return merging.overview(self._lines(), len(hosts), dispatcher.slots, dispatcher.slots_available())
+
+    def _jobs_metrics(self, call: Call) -> Any:
+        wanted = call.query.get("jobs")
+        found = [
+            self._metrics_of(report.rest, job.id)
+            for report, job in self._jobs()
+            if job.status and (not wanted or job.id in wanted)
+        ]
+        return aggregated_metrics(found, call.query.get("get"), call.query.get("agg", ()))
+
+    def _metrics_of(self, rest: str, job_id: str) -> dict[str, Any]:
+        path = f"/jobs/{job_id}/metrics"
+        names = [each["id"] for each in self._ask_one(rest, path) or ()]
+        values = self._ask_one(rest, f"{path}?get={quote(','.join(names), safe=',')}") if names else None
+        return {each["id"]: each["value"] for each in values or ()}
+
+    def _job_log(self, call: Call) -> Path:
+        job_id = call.path["jobid"]
+        found = self._dispatcher.find(job_id)
+        folder = self._dispatcher.folder.job(job_id) if found is None else found[0].folder
+        if not folder.log.is_file():
+            raise NotFound(f"there is no log of a job {job_id} here")
+        return folder.log
+
+    def _job_log_part(self, call: Call) -> RawAnswer:
+        begin = max(0, call.query.get("from", 0))
+        with self._job_log(call).open("rb") as file:
+            file.seek(begin)
+            return RawAnswer(200, file.read(_MOST_LOG), "text/plain; charset=utf-8")
+
+    def _log_url(self, call: Call) -> Any:
+        self._job_log(call)
+        return {"url": f"{self._address()}{_JOB_LOG.format(**call.path)}"}
+
+    # The service itself ---------------------------------------------------------------------------------------
+
+    def _config(self, call: Call) -> Any:
+        config = driver_views.dashboard_config()
+        return {**config, "features": {**config["features"], "web-submit": True}}
+
+    def _service_options(self, call: Call) -> Any:
+        return driver_views.configuration_entries(redacted(self._options))
+
+    def _service_metrics(self, call: Call) -> Any:
+        dispatcher = self._dispatcher
+        known = {
+            **driver_views.driver_metrics(()),
+            "numRunningJobs": len(dispatcher.managed()),
+            "taskSlotsTotal": dispatcher.slots,
+            "taskSlotsAvailable": dispatcher.slots_available(),
+        }
+        return metrics(known, call.query.get("get"))
+
+    def _hosts(self, call: Call) -> Any:
+        return {"taskmanagers": merging.merged_hosts(self._ask_all("/taskmanagers"))}
+
+    def _of_host(self, call: Call, below: str = "") -> list[Any]:
+        name = call.path["taskmanagerid"]
+        answers = self._ask_all(f"/taskmanagers/{quote(name, safe='')}{below}")
+        if not answers:
+            raise NotFound(f"no task runs on a host {name[:100]!r} now; GET /taskmanagers lists the hosts")
+        return answers
+
+    def _host(self, call: Call) -> Any:
+        answers = [{"taskmanagers": [each]} for each in self._of_host(call)]
+        return merging.merged_hosts(answers)[0]
+
+    def _host_metrics(self, call: Call) -> Any:
+        return metrics(self._metrics_by_host([call.path["taskmanagerid"]])[0], call.query.get("get"))
+
+    def _hosts_metrics(self, call: Call) -> Any:
+        known = [each["id"] for each in self._hosts(call)["taskmanagers"]]
+        wanted = [name for name in known if name in (call.query.get("taskmanagers") or known)]
+        return aggregated_metrics(
+            self._metrics_by_host(wanted), call.query.get("get"), call.query.get("agg", ())
+        )
+
+    def _metrics_by_host(self, hosts: Sequence[str]) -> list[dict[str, int]]:
+        """Tasks and jobs of hosts, which is what drivers measure of them."""
+        merged = {each["id"]: each for each in merging.merged_hosts(self._ask_all("/taskmanagers"))}
+        missing = [name for name in hosts if name not in merged]
+        if missing:
+            raise NotFound(
+                f"no task runs on a host {missing[0][:100]!r} now; GET /taskmanagers lists the hosts"
+            )
+        jobs = sum(bool(line["tasks"]["running"]) for line in self._lines())
+        return [
+            {"Status.Flink.Tasks": merged[name]["assignedTasks"], "Status.Flink.Jobs": jobs} for name in hosts
+        ]
+
+    def _host_logs(self, call: Call) -> Any:
+        self._of_host(call)
+        return {"logs": []}
+
+    def _shut(self, call: Call) -> Any:
+        self._shut_down()
+        return {}
+
+    # Programs -------------------------------------------------------------------------------------------------
+
+    def _upload(self, call: Call) -> Any:
+        if len(call.files) != 1:
+            raise Malformed(f"expected one file, in a field 'jarfile', got {len(call.files)}")
+        artifact = self._artifacts.add(call.files[0].name, call.files[0].content)
+        return {"filename": str(artifact.path), "status": "success"}
+
+    def _jars(self, call: Call) -> Any:
+        files = [
+            {
+                "id": each.id,
+                "name": each.name,
+                "uploaded": each.uploaded,
+                "entry": [{"name": name, "description": None} for name in each.entries],
+            }
+            for each in self._artifacts.all()
+        ]
+        return {"address": self._address(), "files": files}
+
+    def _delete_jar(self, call: Call) -> Any:
+        self._artifacts.delete(call.path["jarid"])
+        return {}
+
+    def _run_jar(self, call: Call) -> Any:
+        artifact = self._artifacts.find(call.path["jarid"])
+        managed = submit_artifact(self._dispatcher, artifact, artifact_request(call))
+        return {"jobid": self._await_job(managed)}
+
+    def _plan_jar(self, call: Call) -> Any:
+        return self._plans.plan(self._artifacts.find(call.path["jarid"]), artifact_request(call))
+
+    def _submit(self, call: Call) -> Any:
+        managed = submit_form(self._dispatcher, call)
+        return {"submitUrl": f"/jobs/{self._await_job(managed)}"}
+
+    def _await_job(self, managed: Managed) -> str:
+        """Wait until the program has submitted its job, or has failed before."""
+        managed.known.wait(_KNOWN_SECONDS)
+        end = managed.folder.end()
+        jobs = () if managed.report is None else managed.report.jobs
+        if end is not None and end.status == "FAILED" and not any(job.status for job in jobs):
+            raise Malformed(
+                *(end.sentence or f"the program has ended without a job: {end.status}").split("\n")
+            )
+        return jobs[0].id if jobs else managed.folder.id
+
+    def _own(self) -> tuple[Endpoint, ...]:
+        given = {(each.method, each.path): each for each in ENDPOINTS}
+
+        def instead(method: str, path: str, answer: Callable[[Call], Any]) -> Endpoint:
+            return replace(given[method, path], answer=answer)
+
+        host = "/taskmanagers/{taskmanagerid}"
+        return (
+            instead("GET", "/config", self._config),
+            instead("GET", "/overview", self._overview),
+            instead("GET", "/jobs", self._ids),
+            instead("GET", "/jobs/overview", self._jobs_overview),
+            instead("GET", "/jobs/metrics", self._jobs_metrics),
+            instead("GET", "/jobmanager/config", self._service_options),
+            instead("GET", "/jobmanager/metrics", self._service_metrics),
+            instead("GET", "/taskmanagers", self._hosts),
+            instead("GET", "/taskmanagers/metrics", self._hosts_metrics),
+            instead("GET", host, self._host),
+            instead("GET", f"{host}/metrics", self._host_metrics),
+            instead("GET", f"{host}/logs", self._host_logs),
+            *self._of_programs(),
+            Endpoint("DELETE", "/cluster", self._shut, "Nothing", "End the service; jobs go on.", errors=()),
+            Endpoint(
+                "GET",
+                _JOB_LOG,
+                self._job_log_part,
+                None,
+                "What the driver of a job has printed and logged, a piece at a time.",
+                query=(Parameter("from", WHOLE, "How many bytes to leave out at its beginning."),),
+            ),
+            Endpoint(
+                "GET",
+                f"{_JOB}/jobmanager/log-url",
+                self._log_url,
+                "LogUrl",
+                "Where the log of the driver is.",
+            ),
+        )
+
+    def _of_programs(self) -> tuple[Endpoint, ...]:
+        return (
+            Endpoint("GET", "/jars", self._jars, "Jars", "Uploaded programs.", errors=()),
+            Endpoint(
+                "POST",
+                "/jars/upload",
+                self._upload,
+                "JarUpload",
+                "Upload a program: .py, .zip or .whl.",
+                errors=(400, 413),
+                is_upload=True,
+            ),
+            Endpoint("DELETE", "/jars/{jarid}", self._delete_jar, "Nothing", "Forget a program."),
+            *self._of_runs(),
+        )
+
+    def _of_runs(self) -> tuple[Endpoint, ...]:
+        plan = ("JobPlan", "The dataflow of a program, which is not run.")
+        return (
+            Endpoint(
+                "POST",
+                "/jars/{jarid}/run",
+                self._run_jar,
+                "JarRun",
+                "Run a program.",
+                query=(*_JAR_QUERY, *_JAR_STATE),
+                body="JarRunRequest",
+                errors=(400, 404, 409),
+            ),
+            Endpoint("GET", "/jars/{jarid}/plan", self._plan_jar, *plan, query=_JAR_QUERY),
+            Endpoint(
+                "POST", "/jars/{jarid}/plan", self._plan_jar, *plan, query=_JAR_QUERY, body="JarPlanRequest"
+            ),
+            Endpoint(
+                "POST",
+                "/jobs",
+                self._submit,
+                "Submitted",
+                "Run a program that comes with its files: a form with a field 'request' and the files that it names.",
+                status=202,
+                errors=(400, 409, 413),
+                is_upload=True,
+            ),
+        )
+
+
+def _silent(job: JobReport) -> StandIn:
+    status = JobStatus[job.status] if job.is_over else JobStatus.RESTARTING
+    return StandIn(job.id, job.name, status, job.asked, job.ended, "its driver has died", job.mode, job.slots)
+
+
+_JOB_LOG = f"{_JOB}/jobmanager/log"
+_MOST_LOG = 1 << 22
+_JAR_QUERY = (
+    Parameter("entry-class", TEXT, "The module that is run."),
+    Parameter("parallelism", WHOLE, "The default parallelism."),
+    Parameter("programArg", TEXT, "Arguments of the program, between commas.", True),
+    Parameter("program-args", TEXT, "Arguments of the program, as on a command line."),
+)
+_JAR_STATE = (
+    Parameter("savepointPath", TEXT, "The savepoint that the job starts from."),
+    Parameter(
+        "allowNonRestoredState", choice("true", "false"), "Whether state without an operator is left out."
+    ),
+)

@@ -1,0 +1,153 @@
+"""What service and drivers write down for each other: frozen data, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firesteel.common.job_status import JobStatus
+
+__all__ = ["DriverReport", "End", "JobReport", "Orders", "ProcessMark", "Submission"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A program to be run. Names of files are below the submission's folder ``files``; ``submitted`` is in milliseconds."""
+
+    id: str
+    submitted: int
+    name: str
+    script: str | None = None
+    module: str | None = None
+    arguments: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    python_files: tuple[str, ...] = ()
+    requirements: str | None = None
+    requirements_cache: str | None = None
+    archives: tuple[str, ...] = ()
+    pyflink: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written down."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Submission:
+        """As it was written down."""
+        lists = {name: tuple(found.get(name, ())) for name in ("arguments", "python_files", "archives")}
+        return cls(**{**_known(cls, found), **lists})
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """A process of a machine, told from others that get its number later: ``since`` is when it began, as its system counts."""
+
+    pid: int
+    machine: str
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """A job of a driver. ``status`` is empty while it waits for slots; ``ended`` is 0 before; times are in milliseconds.
+
+    ``resumable``: its checkpoints are in a directory, so another driver can go on from them.
+    """
+
+    id: str
+    name: str
+    slots: int
+    asked: int
+    resumable: bool = False
+    mode: str = "STREAMING"
+    status: str = ""
+    ended: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.status != "" and JobStatus[self.status].is_terminal_state()
+
+
+@dataclass(frozen=True, slots=True)
+class DriverReport:
+    """What a driver says: who it is, where its REST interface is, its jobs, and its exit code when it ends by itself."""
+
+    process: ProcessMark
+    rest: str = ""
+    jobs: tuple[JobReport, ...] = ()
+    exit_code: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written down."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> DriverReport:
+        """As it was written down."""
+        process = ProcessMark(**_known(ProcessMark, found["process"]))
+        jobs = tuple(JobReport(**_known(JobReport, each)) for each in found.get("jobs", ()))
+        return cls(process, str(found.get("rest", "")), jobs, found.get("exit_code"))
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the service has decided about a submission.
+
+    ``starts``: how often a driver was started; ``deaths``: how often one has died without a word; ``process``: the last one;
+    ``resume``: it is to go on from the newest checkpoint. ``granted``: jobs that have their slots; ``refused``: those that get
+    none, and why. ``is_cancelled``: somebody wants it to end.
+    """
+
+    starts: int = 0
+    deaths: int = 0
+    process: ProcessMark | None = None
+    resume: bool = False
+    granted: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    is_cancelled: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written down."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Orders:
+        """As it was written down."""
+        known = _known(cls, found)
+        process = known.get("process")
+        known["process"] = None if process is None else ProcessMark(**_known(ProcessMark, process))
+        known["granted"] = tuple(known.get("granted", ()))
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a submission has ended; ``sentence`` says why, where the service had to decide it."""
+
+    status: str
+    ended: int
+    sentence: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written down."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> End:
+        """As it was written down."""
+        return cls(**_known(cls, found))
+
+
+def _to_json(each: Any) -> dict[str, Any]:
+    found = dataclasses.asdict(each)
+    found["version"] = 1
+    return found
+
+
+def _known(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What this version knows: another one may have written more."""
+    names = {each.name for each in dataclasses.fields(kind)}
+    return {name: value for name, value in found.items() if name in names}
