@@ -79,7 +79,10 @@ def cluster_of_machines(directory: Path, mark: str, slots: int = SLOTS_PER_WORKE
 
     Raises `NotPermittedError` where machines cannot be made.
     """
-    with machines(DRIVER, MASTER, *WORKERS) as made, _cluster(directory, mark, made, slots, {"spark.worker.timeout": _WORKER_TIMEOUT}, {}) as running:
+    with (
+        machines(DRIVER, MASTER, *WORKERS) as made,
+        _cluster(directory, mark, made, slots, {"spark.worker.timeout": _WORKER_TIMEOUT}, {}) as running,
+    ):
         yield running
 
 
@@ -160,9 +163,7 @@ class _Daemons:
             time.sleep(0.05)
 
 
-def _settings(
-    directory: Path, daemons: Mapping[str, str], drivers: Mapping[str, str]
-) -> tuple[str, str]:
+def _settings(directory: Path, daemons: Mapping[str, str], drivers: Mapping[str, str]) -> tuple[str, str]:
     """Spark authenticates; the words that tell its daemons the secret. Drivers find it in a config.yaml of their own."""
     settings = {**AUTHENTICATION, "spark.authenticate.secret": secrets.token_hex(32)}
     (directory / "conf").mkdir(parents=True)

@@ -64,7 +64,6 @@ def environment(tmp_path: Path, **options: str) -> StreamExecutionEnvironment:
             "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
             "web.checkpoints.history": "10000",  # so that none is forgotten while a busy machine asks for it
             "restart-strategy.type": "none",
-            "web.checkpoints.history": "1000",  # a slow machine takes many while a test looks at one
             "my.password": "do not tell",
             **{key.replace("_", "."): value for key, value in options.items()},
         }

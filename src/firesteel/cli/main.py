@@ -8,23 +8,23 @@ import click
 
 from firesteel import __version__
 from firesteel.cli.cancel import cancel
-from firesteel.cli.checkpoint import checkpoint
-from firesteel.cli.completion import completion
 from firesteel.cli.certificates import certificates
+from firesteel.cli.checkpoint import checkpoint
 from firesteel.cli.cluster import cluster
+from firesteel.cli.completion import completion
 from firesteel.cli.help_texts import examples
 from firesteel.cli.history import history
 from firesteel.cli.info import info
 from firesteel.cli.init import init
 from firesteel.cli.list import list_jobs
-from firesteel.cli.modify import modify
 from firesteel.cli.log_level import log_level
+from firesteel.cli.modify import modify
+from firesteel.cli.process_list import hide_secrets
 from firesteel.cli.run import run
 from firesteel.cli.savepoint import savepoint
 from firesteel.cli.stop import stop
-from firesteel.cli.top import top
-from firesteel.cli.process_list import hide_secrets
 from firesteel.cli.token import token
+from firesteel.cli.top import top
 
 
 @click.group(

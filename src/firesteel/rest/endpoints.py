@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from firesteel.rest.access import Role
-from firesteel.rest.flame_graphs import FlameGraphs
 from firesteel.common.completable_future import CompletableFuture
+from firesteel.rest.access import Role
 from firesteel.rest.errors import Malformed, RestError
+from firesteel.rest.flame_graphs import FlameGraphs
 from firesteel.rest.operations import Operations
 from firesteel.rest.schemas import COMPONENTS, HEX, TEXT, WHOLE, Schema, array, choice
 from firesteel.rest.served_jobs import JobDirectory

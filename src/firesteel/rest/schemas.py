@@ -693,4 +693,11 @@ _PROGRAMS: dict[str, Schema] = {
     "LogUrl": record({"url": TEXT}),
 }
 
-COMPONENTS: dict[str, Schema] = {**_GENERAL, **_JOBS, **_VERTICES, **_CHECKPOINTS, **_QUERYABLE_STATES, **_PROGRAMS}
+COMPONENTS: dict[str, Schema] = {
+    **_GENERAL,
+    **_JOBS,
+    **_VERTICES,
+    **_CHECKPOINTS,
+    **_QUERYABLE_STATES,
+    **_PROGRAMS,
+}

@@ -14,6 +14,7 @@ from firesteel.jobmaster.attempt import TaskPlace
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.plan.executor import EngineExecutor, VisibleExecutors
 from firesteel.plan.messages import (
     DumpThreads,
@@ -23,7 +24,6 @@ from firesteel.plan.messages import (
     TaskId,
     ThreadsDumped,
 )
-from firesteel.jobmaster.queryable_states import QueryableState
 from firesteel.rest.metric_source import KeptMetrics, MetricSource
 from firesteel.rest.outline import JobOutline, outline_of
 

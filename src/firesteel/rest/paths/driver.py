@@ -7,8 +7,8 @@ from typing import Any
 
 from firesteel.common._thread_stacks import dump_threads
 from firesteel.logs.log_book import LOGS
-from firesteel.rest.endpoints import GET_METRICS, Call, Endpoint
 from firesteel.rest.access import Role
+from firesteel.rest.endpoints import GET_METRICS, Call, Endpoint
 from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
 from firesteel.rest.paths.found import TAIL, all_jobs, named_log
