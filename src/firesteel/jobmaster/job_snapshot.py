@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common.job_status import JobStatus
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.failure_history import Failure
+from firesteel.jobmaster.rescale_history import Rescale, RescaleOutcome
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
 from firesteel.plan.messages import TaskId, TaskReport
@@ -22,6 +24,9 @@ class JobSnapshot:
     ``status_times`` has each state that the job has had, with the moment at which it last came to it. ``tasks`` are those of
     the current attempt, none between two of them; ``earlier_tasks`` those of attempts that have failed, the oldest
     first. ``reports`` are the newest ones of the current attempt's tasks. ``checkpoints`` None: its tasks take no part in any.
+    ``bounds`` are the numbers of subtasks that operators ask for, by operator id, ``rescales`` the changes of its parallelism,
+    the newest first. ``wanted_slots``: how many it asks for, ``known_slots``: how many there were of them when they were last
+    counted; None: nobody has counted them.
     """
 
     job_id: str
@@ -38,6 +43,11 @@ class JobSnapshot:
     reports: Mapping[TaskId, TaskReport] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     checkpoints: CheckpointSettings | None = None
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    rescales: tuple[Rescale, ...] = ()
+    rescale_counts: Mapping[RescaleOutcome, int] = field(default_factory=dict)
+    wanted_slots: int = 0
+    known_slots: int | None = None
 
     @property
     def duration(self) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from firesteel.common.errors import CheckpointError
+from firesteel.common.errors import CheckpointError, JobExecutionError
 from firesteel.common.job_status import JobStatus
 
 __all__ = ["PendingRequests"]
@@ -16,12 +17,23 @@ T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
-    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread."""
+    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread.
 
-    def __init__(self, what: str, job_name: str) -> None:
+    ``numbers``: where their numbers come from, so that requests for different things have different ones. ``error``: what those get
+    who ask when the job is over.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        job_name: str,
+        numbers: Iterator[int] | None = None,
+        error: type[JobExecutionError] = CheckpointError,
+    ) -> None:
         self._what = what
+        self._error = error
         self._job_name = job_name
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(1) if numbers is None else numbers
         self._futures: dict[int, Future[T]] = {}
         self._lock = threading.Lock()
         self._ended: JobStatus | None = None
@@ -57,6 +69,6 @@ class PendingRequests(Generic[T]):
         for request in left:
             self.answer(request, None, None)
 
-    def _too_late(self) -> CheckpointError:
+    def _too_late(self) -> JobExecutionError:
         how = "" if self._ended is None else f": {self._ended.name}"
-        return CheckpointError(f"no {self._what} of job '{self._job_name}': the job is over{how}")
+        return self._error(f"no {self._what} of job '{self._job_name}': the job is over{how}")
