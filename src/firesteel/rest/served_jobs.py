@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.rest.metric_source import KeptMetrics, MetricSource
@@ -37,6 +38,14 @@ class JobControl(Protocol):
 
     def checkpoint(self, full: bool) -> CompletableFuture:
         """Take a checkpoint now; its number."""
+        ...
+
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        """Go on with another default parallelism; complete when it does."""
+        ...
+
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> CompletableFuture:
+        """Go on with another parallelism of some operators, by their ids."""
         ...
 
 
@@ -104,18 +113,31 @@ class _ClientControl(JobControl):
     def checkpoint(self, full: bool) -> CompletableFuture:
         return self.client.trigger_checkpoint(full)
 
+    @override
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        return self.client.rescale(parallelism)
+
+    @override
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> CompletableFuture:
+        return self.client.change_requirements(bounds)
+
 
 class LiveJob(ServedJob):
     """A job of this process that has not ended."""
 
     def __init__(self, client: MasterJobClient) -> None:
         self._client = client
-        self._outline = outline_of(client.plan)
+        self._outlined = client.plan, outline_of(client.plan)
 
     @property
     @override
     def outline(self) -> JobOutline:
-        return self._outline
+        plan, outline = self._outlined
+        if self._client.plan is not plan:  # the job was rescaled
+            plan = self._client.plan
+            outline = outline_of(plan)
+            self._outlined = plan, outline
+        return outline
 
     @property
     @override

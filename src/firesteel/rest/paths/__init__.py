@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firesteel.rest.endpoints import Endpoint
-from firesteel.rest.paths import checkpoints, driver, jobs, missing, vertices
+from firesteel.rest.paths import checkpoints, driver, jobs, missing, rescales, vertices
 
 __all__ = ["ENDPOINTS"]
 
@@ -15,6 +15,7 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(
             *jobs.ENDPOINTS,
             *vertices.ENDPOINTS,
             *checkpoints.ENDPOINTS,
+            *rescales.ENDPOINTS,
             *missing.ENDPOINTS,
         ),
         key=lambda endpoint: [(part.startswith("{"), part) for part in endpoint.path.split("/")],

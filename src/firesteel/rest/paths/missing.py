@@ -11,7 +11,6 @@ from firesteel.rest.errors import NotFound, NotThere
 __all__ = ["ENDPOINTS", "MISSING"]
 
 _ARTIFACTS = "a driver runs one program and takes no others; start it with 'firesteel run'"
-_RESCALING = "a job keeps its parallelism while it runs; stop it with a savepoint and start it again with 'firesteel run -s PATH -p N'"
 _DATASETS = "there are no cached data sets: results of one job that another reads are written by a sink"
 _APPLICATIONS = "a driver runs one program, whose jobs GET /jobs lists"
 _LOG_URL = "what tasks and driver log is in the log of the driver: GET /jobmanager/logs"
@@ -28,14 +27,6 @@ MISSING: tuple[tuple[str, str, int, str], ...] = (
     ("POST", "/jars/{jarid}/plan", 501, _ARTIFACTS),
     ("POST", "/jars/{jarid}/run", 501, _ARTIFACTS),
     ("POST", "/jars/{jarid}/run-application", 501, _ARTIFACTS),
-    ("PATCH", "/jobs/{jobid}/rescaling", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescaling/{triggerid}", 501, _RESCALING),
-    ("PUT", "/jobs/{jobid}/resource-requirements", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/config", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/details/{rescaleuuid}", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/history", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/overview", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/summary", 501, _RESCALING),
     ("PATCH", "/jobs/{jobid}/clientHeartbeat", 501, _HEARTBEAT),
     ("GET", "/jobs/{jobid}/vertices/{vertexid}/flamegraph", 501, _FLAME_GRAPH),
     ("GET", "/taskmanagers/{taskmanagerid}/thread-dump", 501, _THREADS),

@@ -55,18 +55,21 @@ def dashboard_config() -> dict[str, Any]:
         "features": {
             "web-submit": False,
             "web-cancel": True,
-            "web-rescale": False,
+            "web-rescale": True,
             "web-history": False,
         },
     }
 
 
 def cluster_overview(jobs: Sequence[tuple[JobOutline, JobSnapshot]]) -> dict[str, Any]:
-    """Slots and jobs in figures. The slots are those that the running jobs have asked for: Spark's others are not known."""
+    """Slots and jobs in figures. The slots are those that the running jobs have asked for: Spark's others are not known.
+
+    Of a job that makes do with fewer, they are those that there are.
+    """
     states = [snapshot.status for _, snapshot in jobs]
     ended = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
     running = [(outline, snapshot) for outline, snapshot in jobs if snapshot.status not in ended]
-    total = sum(outline.slots for outline, _ in running)
+    total = sum(_slots(outline, snapshot) for outline, snapshot in running)
     used = sum(running_tasks(snapshot) for _, snapshot in running)
     return {
         "taskmanagers": len(hosts(snapshot for _, snapshot in jobs)),
@@ -81,6 +84,10 @@ def cluster_overview(jobs: Sequence[tuple[JobOutline, JobSnapshot]]) -> dict[str
         "flink-version": __version__,
         "flink-commit": _REVISION,
     }
+
+
+def _slots(outline: JobOutline, snapshot: JobSnapshot) -> int:
+    return outline.slots if snapshot.known_slots is None else snapshot.known_slots
 
 
 def configuration_entries(options: Mapping[str, str]) -> list[dict[str, str]]:
