@@ -27,6 +27,7 @@ from firesteel.common.errors import InvalidOptionError, SetupError
 from firesteel.common.job_id import JobID
 from firesteel.common.options import ARCHIVE_DIR, EXECUTOR, HIGH_AVAILABILITY, MAX_PARALLELISM
 from firesteel.compiler.compile import compile_job
+from firesteel.compiler.program_plans import ProgramPlans
 from firesteel.contracts.sink import DriverJob, DriverPart
 from firesteel.graph.operator_ids import operator_ids
 from firesteel.graph.stream_graph import StreamGraph
@@ -132,13 +133,11 @@ def _start(submission: Submission) -> MasterJobClient:
     executor = (submission.executor or _executor_factory(configuration, plan))(configuration)
     program = program_operators(submission.graph, plan, configuration)
     leadership = _leadership(plan, configuration)
-    parts = submission.driver_parts
-    if leadership is None:
-        return _deploy(plan, program, configuration, executor, parts)
     try:
-        return _deploy(plan, program, configuration, executor, parts, leadership)
+        return _deploy(_Compiled(submission, plan, program), executor, leadership)
     except BaseException:
-        leadership.release()  # changes nothing when the job has ended, or is about to
+        if leadership is not None:
+            leadership.release()  # changes nothing when the job has ended, or is about to
         raise
 
 
@@ -167,37 +166,35 @@ def _leadership(plan: JobPlan, configuration: Configuration) -> Leadership | Non
     return leadership
 
 
-def _deploy(
-    plan: JobPlan,
-    program: list[ProgramOperator],
-    configuration: Configuration,
-    executor: Executor,
-    parts: tuple[DriverPart, ...] = (),
-    leadership: Leadership | None = None,
-) -> MasterJobClient:
-    job = DriverJob(configuration, plan.slots, isinstance(executor, SimulatedTime))
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program on its way to running, with its plan and what has to be known of its operators."""
+
+    submission: Submission
+    plan: JobPlan
+    program: list[ProgramOperator]
+
+
+def _deploy(compiled: _Compiled, executor: Executor, leadership: Leadership | None) -> MasterJobClient:
+    submission = compiled.submission
+    job = DriverJob(submission.configuration, compiled.plan.slots, isinstance(executor, SimulatedTime))
     with ExitStack() as started:  # stops them again when the job does not start
-        for part in parts:
+        for part in submission.driver_parts:
             started.callback(part.stop)
             part.start(job)
-        client = _start_master(plan, program, configuration, executor, leadership)
+        client = _start_master(compiled, executor, leadership)
         client.when_over(started.pop_all().close)
     client.wait_until_deployed()
     return client
 
 
-def _start_master(
-    plan: JobPlan,
-    program: list[ProgramOperator],
-    configuration: Configuration,
-    executor: Executor,
-    leadership: Leadership | None,
-) -> MasterJobClient:
+def _start_master(compiled: _Compiled, executor: Executor, leadership: Leadership | None) -> MasterJobClient:
+    configuration = compiled.submission.configuration
     reporters = read_reporters(configuration)
     # The last thing that may refuse the job: it claims the job's directory.
     before = (0, False) if leadership is None else (leadership.epoch_before, leadership.finished_before)
     simulated = isinstance(executor, SimulatedTime)
-    prepared = prepare(plan, program, configuration, *before, simulated=simulated)
+    prepared = prepare(compiled.plan, compiled.program, configuration, *before, simulated=simulated)
     # The REST interface comes first: the registry notes where it is.
     observers = [
         *_rest(configuration, executor),
@@ -212,6 +209,7 @@ def _start_master(
         start=prepared.start,
         store=prepared.store,
         listeners=[*([] if leadership is None else [leadership]), *_progress(), *observers],
+        plans=ProgramPlans(compiled.submission.graph, configuration, prepared.plan),
     )
     if leadership is not None:
         leadership.bind(master, prepared.epoch)

@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import watched_jobs
@@ -366,15 +367,34 @@ def test_parts_of_the_pages(page: Page, script: Path) -> None:
 
 def test_what_the_server_does_not_have_is_said_and_not_offered_again(page: Page, site: Site) -> None:
     page.open(site.job)
-    page.wait("document.querySelectorAll('.job-actions button').length === 3")
-    # As a service says it that can rescale some jobs, though not this one.
-    page.run("import('./js/api.js').then(api => { api.newest('/config').features['web-rescale'] = true; })")
+    page.wait("document.querySelectorAll('.job-actions button').length === 4")
+    # As a service answers that can rescale some jobs, though not this one.
+    page.run(
+        "(asked => { window.fetch = (path, ...more) => String(path).includes('/rescaling') ? Promise.resolve("
+        "new Response(JSON.stringify({errors: ['not this job']}), {status: 501, headers: "
+        "{'Content-Type': 'application/json'}})) : asked(path, ...more); })(window.fetch.bind(window))"
+    )
     page.click(".job-actions button", "Rescale")
     page.click("dialog button", "Rescale the job")
-    page.wait_for_text("a job keeps its parallelism while it runs", ".dialog-answer")
+    page.wait_for_text("not this job", ".dialog-answer")
     page.click("dialog button", "Close")
     page.wait("document.querySelectorAll('.job-actions button').length === 3")
-    expected(page, "/resource-requirements")
+
+
+def test_a_job_is_rescaled_by_a_button(page: Page, site: Site) -> None:
+    page.open(site.job)
+    page.click(".job-actions button", "Rescale")
+    page.wait("document.querySelector('dialog input[type=number]') !== null")
+    page.run("document.querySelector('dialog input[type=number]').value = '1000'")
+    page.click("dialog button", "Rescale the job")
+    page.wait_for_text("max parallelism 128", ".dialog-answer")
+    page.run("document.querySelector('dialog input[type=number]').value = '1'")
+    page.click("dialog button", "Rescale the job")
+    page.wait_for_text("The job runs with parallelism 1", "dialog")
+    page.press("Escape")
+    client: Any = site.client
+    assert {vertex.parallelism for vertex in client.plan.vertices} == {1}
+    page.wait_for_text("running", ".job-title .badge")
 
 
 def test_a_savepoint_is_taken_and_the_job_cancelled_by_buttons(page: Page, site: Site) -> None:

@@ -10,8 +10,11 @@ import pytest
 
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.common.errors import JobTakenOverError, StorageError
+from firesteel.jobmaster.checkpoints.store import CheckpointStore
 from firesteel.jobmaster.checkpoints.takeover import TakenOver, Takeover
+from firesteel.jobmaster.events import Event
 from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
+from firesteel.jobmaster.instructions import ChangePlan, StorageInstruction
 from firesteel.jobmaster.job_lifecycle import JobLifecycle
 from firesteel.runtime import stage_task
 from firesteel.runtime.inputs import barrier_alignment, payload_queue
@@ -27,6 +30,8 @@ def test_every_record_counts_exactly_once_whatever_crashes(first: int) -> None:
     assert any(outcome.faults for outcome in outcomes)
     assert any(outcome.attempts > 1 for outcome in outcomes)
     assert all(outcome.checkpoints for outcome in outcomes)
+    assert any(outcome.rescales for outcome in outcomes)
+    assert any(outcome.refused_rescales for outcome in outcomes)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +63,18 @@ def test_l21_without_alignment_records_behind_the_barrier_would_count_twice(
 
     with pytest.raises(AssertionError):
         run_seeds(1000)
+
+
+def test_a_storage_that_has_not_heard_of_a_rescale_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints would say that their state was cut into the shares of the plan before."""
+    perform = CheckpointStore.perform
+
+    def deaf(store: CheckpointStore, instruction: StorageInstruction) -> Event | None:
+        return None if isinstance(instruction, ChangePlan) else perform(store, instruction)
+
+    monkeypatch.setattr(CheckpointStore, "perform", deaf)
+    with pytest.raises(AssertionError):
+        run_seeds(100)
 
 
 @pytest.mark.parametrize("kind", ["last in, first out", "overtaken"])

@@ -87,7 +87,9 @@ def run_to_end(client: MasterJobClient) -> None:
 
 
 def test_a_running_job_is_shown_with_everything_that_has_a_path(rest: RestClient, tmp_path: Path) -> None:
-    client, job = started(tmp_path, Emit([1, 2, 3, 4]), WaitForever())
+    # One is looked at while others are taken.
+    env = environment(tmp_path, **{"web.checkpoints.history": "10000"})
+    client, job = started(tmp_path, Emit([1, 2, 3, 4]), WaitForever(), env=env)
     assert client.rest_url == rest.url
     details = rest.wait_for(
         job,
@@ -251,7 +253,14 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(rest: RestClient, tmp_pa
         (("POST", f"{job}/checkpoints", {"checkpointType": "INCREMENTAL"}), (400, "have all of its state")),
         (("PATCH", f"{job}?mode=explode", None), (400, "cancel, stop")),
         (("GET", f"{job}/exceptions?maxExceptions=x", None), (400, "whole number")),
-        (("PATCH", f"{job}/rescaling?parallelism=2", None), (501, "savepoint")),
+        (("PATCH", f"{job}/rescaling", None), (400, "'parallelism' is missing")),
+        (("PATCH", f"{job}/rescaling?parallelism=0", None), (400, "at least 1, got 0")),
+        (("PATCH", f"{job}/rescaling?parallelism=many", None), (400, "a whole number")),
+        (("GET", f"{job}/rescaling/{NOBODY}", None), (404, "trigger id")),
+        (("GET", f"{job}/rescales/details/{NOBODY}", None), (404, "has no rescale")),
+        (("PUT", f"{job}/resource-requirements", {NOBODY: bounds(1, 2)}), (400, "has no vertex")),
+        (("PUT", f"{job}/resource-requirements", {NOBODY: {"parallelism": 3}}), (400, "expected an object")),
+        (("PUT", f"{job}/resource-requirements", {NOBODY: bounds(1, "x")}), (400, "a whole number")),
         (("GET", "/jars", None), (501, "firesteel run")),
         (("GET", "/taskmanagers/nobody", None), (404, "there is no executor")),
         (("GET", "/jobmanager/logs/..%2F..%2Fetc%2Fpasswd", None), (404, "")),
@@ -267,6 +276,43 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(rest: RestClient, tmp_pa
     )
     assert rest.get(f"{job}/status") == {"status": "RUNNING"}, "nothing of this harms the job"
     run_to_end(client)
+
+
+def bounds(lower: Any, upper: Any) -> dict[str, Any]:
+    return {"parallelism": {"lowerBound": lower, "upperBound": upper}}
+
+
+def test_a_job_is_rescaled_and_its_history_is_shown(rest: RestClient, tmp_path: Path) -> None:
+    client, job = started(tmp_path, Emit([1, 2, 3, 4]), WaitForever())
+    rest.wait_for(f"{job}/status", lambda each: each["status"] == "RUNNING")
+    trigger = rest.call("PATCH", f"{job}/rescaling?parallelism=3")[1]
+    assert rest.outcome(f"{job}/rescaling", trigger) == {}
+    details = rest.get(job)
+    assert [each["parallelism"] for each in details["vertices"]] == [3, 3]
+    assert details["state"] == "RUNNING"
+    assert details["slots"]["wanted"] == 6
+    trigger = rest.call("PATCH", f"{job}/rescaling?parallelism=1000")[1]
+    failure = rest.outcome(f"{job}/rescaling", trigger)["failure-cause"]
+    assert "RescaleError" in failure["class"]
+    assert "max parallelism 128" in failure["stack-trace"]
+    last = details["vertices"][-1]["id"]
+    assert rest.get(f"{job}/resource-requirements")[last] == bounds(3, 3)
+    assert rest.call("PUT", f"{job}/resource-requirements", {last: bounds(1, 1)})[0] == 200
+    rest.wait_for(f"{job}/rescales/overview", lambda each: each["rescalesCounts"]["completed"] == 2)
+    assert [each["parallelism"] for each in rest.get(job)["vertices"]] == [3, 1]
+    status, answer = rest.call("PUT", f"{job}/resource-requirements", {last: bounds(1, 500)})
+    assert (status, "max parallelism 128" in answer["errors"][0]) == (409, True)
+    status, answer = rest.call("PUT", f"{job}/resource-requirements", {last: bounds(3, 2)})
+    assert (status, "lowerBound <= upperBound" in answer["errors"][0]) == (400, True)
+    newest, first = rest.get(f"{job}/rescales/history")
+    assert (first["triggerCause"], first["terminalState"]) == ("UPDATE_REQUIREMENT", "COMPLETED")
+    assert newest["vertices"][last]["preRescaleParallelism"] == 3
+    assert newest["vertices"][last]["postRescaleParallelism"] == 1
+    assert rest.get(f"{job}/rescales/details/{newest['rescaleUuid']}") == newest
+    assert rest.get(f"{job}/rescales/summary")["rescalesDurationStatsInMillis"]["max"] >= 0
+    run_to_end(client)
+    status, answer = rest.call("PUT", f"{job}/resource-requirements", {last: bounds(1, 2)})
+    assert (status, "has ended" in answer["errors"][0]) == (409, True)
 
 
 def test_pages_of_other_sites_have_no_say(rest: RestClient, tmp_path: Path) -> None:

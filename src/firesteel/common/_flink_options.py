@@ -107,8 +107,12 @@ ANSWERS: tuple[FlinkOptions, ...] = (
     _ignored("what tasks print comes out of the driver; 'env.log.dir' has files of it", "taskmanager.system-out."),
     _ignored("tasks run in executors of Spark, which has options of its own under 'spark.'", "taskmanager."),
     _ignored(
-        "a job keeps its parallelism while it runs, and Spark gives the slots",
-        "jobmanager.scheduler", "jobmanager.adaptive-scheduler.", "jobmanager.adaptive-batch-scheduler.", "scheduler-mode",
+        "a rescale takes a checkpoint of its own, at once (docs/rescaling.md)",
+        "jobmanager.adaptive-scheduler.", "web.adaptive-scheduler.",
+    ),
+    _ignored(
+        "Spark gives the slots: see 'jobmanager.scheduler'",
+        "jobmanager.adaptive-batch-scheduler.", "scheduler-mode",
         "slotmanager.", "slot.", "resourcemanager.", "cluster.evenly-spread-out-slots", "slow-task-detector.",
         "pipeline.jobvertex-parallelism-overrides",
     ),

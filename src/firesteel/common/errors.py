@@ -39,6 +39,7 @@
         ├── JobCancelledError               somebody cancelled the job
         ├── JobTakenOverError               another driver runs the job now
         ├── CheckpointError                 a checkpoint or savepoint could not be taken
+        ├── RescaleError                    a job keeps its parallelism, although somebody wanted another one
         └── DataLossError                   chunks arrived lost, repeated or out of order
 
 Messages are lower case and say what happened, where, what was expected, what came, and what to do.
@@ -79,6 +80,7 @@ __all__ = [
     "NotEnoughSlotsError",
     "ProgramError",
     "QueryableStateError",
+    "RescaleError",
     "SetupError",
     "SparkSettingsError",
     "StateError",
@@ -468,6 +470,10 @@ class DataLossError(JobExecutionError):
 
 class CheckpointError(JobExecutionError):
     """A checkpoint or savepoint could not be taken."""
+
+
+class RescaleError(JobExecutionError):
+    """A job goes on with the parallelism that it had, although somebody wanted another one."""
 
 
 def _short_bytes(message: object, limit: int = 200) -> str:

@@ -274,6 +274,42 @@ SLOT_REQUEST_TIMEOUT = _required(
     _s(300),
     "How long an attempt waits for slots on a Spark cluster, and then for its tasks to start.",
 )
+SCHEDULER = _required(
+    "jobmanager.scheduler",
+    choice("Default", "Adaptive", "AdaptiveBatch"),
+    "Default",
+    "Default: a job has the slots that it asks for, or does not start. Adaptive: it runs with those that there are, and is "
+    "rescaled when others come or some go. AdaptiveBatch: the same as Default.",
+)
+ADAPTIVE_WAIT = _required(
+    "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+    DURATION,
+    _s(300),
+    "How long the adaptive scheduler waits for all slots that a job asks for, before it starts with fewer, or fails when there "
+    "are not even enough for one subtask of each operator; negative: for ever.",
+    "jobmanager.adaptive-scheduler.resource-wait-timeout",
+)
+ADAPTIVE_STABILIZATION = _required(
+    "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout",
+    DURATION,
+    _s(10),
+    "How long the adaptive scheduler waits for more slots, before it starts a job with fewer than it asks for.",
+    "jobmanager.adaptive-scheduler.resource-stabilization-timeout",
+)
+ADAPTIVE_COOLDOWN = _required(
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",
+    DURATION,
+    _s(30),
+    "How long a job runs at least before the adaptive scheduler rescales it again.",
+    "jobmanager.adaptive-scheduler.scaling-interval.min",
+)
+ADAPTIVE_EXECUTING_STABILIZATION = _required(
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+    DURATION,
+    _s(60),
+    "How long the number of slots stays the same before the adaptive scheduler rescales a job that runs; at once when there "
+    "are all that it asks for.",
+)
 REST_PORT = _required(
     "rest.port",
     INTEGER,

@@ -27,12 +27,14 @@ class Chain:
         return self.steps[0]
 
 
-def build_chains(steps: Mapping[int, Step], settings: CompilerSettings) -> list[Chain]:
-    """All chains, in the order of their heads; every step is in exactly one."""
+def build_chains(
+    steps: Mapping[int, Step], settings: CompilerSettings, heads: frozenset[str] = frozenset()
+) -> list[Chain]:
+    """All chains, in the order of their heads; every step is in exactly one. ``heads``: operators that begin one."""
     members: dict[int, list[Step]] = {}
     head_of: dict[int, int] = {}
     for node_id, step in steps.items():
-        parent = _chained_to(step, steps, settings)
+        parent = None if step.operator_id in heads else _chained_to(step, steps, settings)
         head_of[node_id] = head = node_id if parent is None else head_of[parent.node.id]
         members.setdefault(head, []).append(step)
     return [Chain(tuple(chain)) for chain in members.values()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firesteel.compiler.settings import CompilerSettings
 from firesteel.graph.names import operator_name
@@ -30,24 +30,41 @@ class Step:
     inputs: tuple[Edge, ...]
 
 
-def resolve_steps(graph: StreamGraph, settings: CompilerSettings) -> dict[int, Step]:
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What is not left to the compiler, by operator id: parallelism, key groups, and which operators begin a vertex."""
+
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    max_parallelism: Mapping[str, int] = field(default_factory=dict)
+    heads: frozenset[str] = frozenset()
+
+
+NOTHING_FIXED = Fixed()
+
+
+def resolve_steps(
+    graph: StreamGraph, settings: CompilerSettings, fixed: Fixed = NOTHING_FIXED
+) -> dict[int, Step]:
     """The steps by node id, in the graph's order (inputs before their users)."""
     ids = operator_ids(graph)
     steps: dict[int, Step] = {}
     for node in graph:
-        steps[node.id] = _resolve(node, ids[node.id], steps, settings)
+        steps[node.id] = _resolve(node, ids[node.id], steps, settings, fixed)
     return steps
 
 
-def _resolve(node: Node, operator_id: str, done: Mapping[int, Step], settings: CompilerSettings) -> Step:
-    parallelism = parallelism_of(node, settings.parallelism)
+def _resolve(
+    node: Node, operator_id: str, done: Mapping[int, Step], settings: CompilerSettings, fixed: Fixed
+) -> Step:
+    parallelism = fixed.parallelism.get(operator_id) or parallelism_of(node, settings.parallelism)
     own_timeout = node.buffer_timeout_ms
     return Step(
         node=node,
         operator_id=operator_id,
         name=operator_name(node),
         parallelism=parallelism,
-        max_parallelism=_max_parallelism(node, parallelism, settings),
+        max_parallelism=fixed.max_parallelism.get(operator_id)
+        or _max_parallelism(node, parallelism, settings),
         slot_sharing_group=_slot_sharing_group(node, done),
         buffer_timeout_ms=settings.buffer_timeout_ms if own_timeout is None else own_timeout,
         inputs=tuple(_resolve_edge(edge, done[edge.source].parallelism, parallelism) for edge in node.inputs),

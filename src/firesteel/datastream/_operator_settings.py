@@ -65,7 +65,7 @@ class SinkSettings(SuggestsNames):
                 f"{node.name!r} cannot be parallel: it runs as 1 subtask, set_parallelism({parallelism}) asks for more; "
                 "set the parallelism of the operators after it"
             )
-        self._change("set_parallelism()", parallelism=parallelism)
+        self._change("set_parallelism()", parallelism=parallelism, follows_default=False)
         return self
 
     def set_description(self: S, description: str) -> S:
@@ -103,7 +103,13 @@ class OperatorSettings(SinkSettings):
 
     def force_non_parallel(self: O) -> O:
         """Run the operator as one subtask, and let nobody change that."""
-        self._change("force_non_parallel()", parallelism=1, max_parallelism=1, fixed_parallelism=True)
+        self._change(
+            "force_non_parallel()",
+            parallelism=1,
+            max_parallelism=1,
+            fixed_parallelism=True,
+            follows_default=False,
+        )
         return self
 
     def set_buffer_timeout(self: O, timeout_millis: int) -> O:

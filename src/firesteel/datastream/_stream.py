@@ -381,8 +381,12 @@ class DataStream(OperatorSettings, Generic[T]):
         stream = self._add("Timestamps/Watermarks", TimestampsSpec(shipped), self._type)
         stream._annotated(self._annotation)
         if len(self._origins) == 1:
-            parallelism = self._env._graph[self._origins[0].node].parallelism
-            stream._change("assign_timestamps_and_watermarks()", parallelism=parallelism)
+            node = self._env._graph[self._origins[0].node]
+            stream._change(
+                "assign_timestamps_and_watermarks()",
+                parallelism=node.parallelism,
+                follows_default=node.follows_default,
+            )
         return stream
 
     def get_side_output(self, output_tag: OutputTag[OUT]) -> DataStream[OUT]:

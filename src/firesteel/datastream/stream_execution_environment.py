@@ -372,6 +372,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if "parallelism" not in settings:
             parallelism = self._config.get_parallelism()
             settings["parallelism"] = parallelism if parallelism > 0 else None
+            settings["follows_default"] = True
         self._built.add()
         return self._graph.add(name, spec, inputs, **settings)
 

@@ -39,6 +39,7 @@ class Edge:
 class Node:
     """One operation. ``parallelism`` None means the environment's; ``fixed_parallelism`` forbids changing it.
 
+    ``follows_default``: nobody has said how parallel this operation is, but how parallel all are.
     ``state_types`` are the declared types of what the operator keeps by itself, in words: ``{"keys": "Integer"}``.
     """
 
@@ -52,6 +53,7 @@ class Node:
     state_types: Mapping[str, str] = field(default_factory=dict)
     parallelism: int | None = None
     fixed_parallelism: bool = False
+    follows_default: bool = False
     max_parallelism: int | None = None
     uid: str | None = None
     uid_hash: str | None = None

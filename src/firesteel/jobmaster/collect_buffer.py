@@ -317,8 +317,8 @@ class CollectBuffer:
 
     def _end_of(self, session: CollectSession) -> None:
         with self._lock:
-            known = self._subtasks[session.subtask]
-            if known.ended or not self._is_current(session, known):
+            known = self._subtasks.get(session.subtask)
+            if known is None or known.ended or not self._is_current(session, known):
                 return
             for piece in session.pile.pop():
                 self._show(known, piece)
@@ -350,6 +350,15 @@ class CollectBuffer:
     def bound_again(self) -> None:
         """New producers are about to begin."""
         self._bounded = True
+
+    def begin_anew(self) -> None:
+        """All subtasks have ended in order, and others, perhaps more or fewer, take their place with numbers of their own."""
+        with self._lock:
+            for known in self._subtasks.values():
+                if known.session is not None and not known.ended:
+                    for piece in known.session.pile.pop():
+                        self._show(known, piece)
+            self._subtasks = {}
 
     def end(self, error: BaseException | None) -> None:
         """Nothing more will come; after what is here the consumer gets ``error``, if there is one."""

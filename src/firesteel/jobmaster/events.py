@@ -7,10 +7,13 @@ order in which they may really happen. Events that answer an instruction say whi
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import TaskId, TaskMessage
 
 
@@ -79,6 +82,25 @@ class StateQueried:
     request: int
     name: str
     key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleRequested:
+    """Somebody wants the job to go on as this ``plan``, which differs in parallelism only; answered by `AnswerRescale`.
+
+    ``bounds``: what its operators ask for then, of which the plan is what there are slots for; None: as before.
+    """
+
+    request: int
+    plan: JobPlan
+    bounds: Mapping[str, Bounds] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsChanged:
+    """Operators ask for other numbers of subtasks from now on; the plan is the one that there are slots for."""
+
+    bounds: Mapping[str, Bounds]
 
 
 # From tasks and the engine ----------------------------------------------------------------------------
@@ -166,6 +188,17 @@ class AttemptFailed:
     rewind: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TasksEndForRescale:
+    """The checkpoint of a rescale is complete: the tasks of the attempt end with it, and those of ``plan`` follow."""
+
+    attempt: int
+    request: int
+    plan: JobPlan
+    bounds: Mapping[str, Bounds] | None
+    checkpoint_id: int
+
+
 class Timer(enum.Enum):
     """What a timer is for."""
 
@@ -176,6 +209,7 @@ class Timer(enum.Enum):
     CHECKPOINT = "a checkpoint may be due, or overdue"
     HEARTBEAT = "somebody may be silent for too long"
     DEPLOYMENT = "all tasks must have reported"
+    SLOTS = "slots may have come or gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +230,15 @@ class SilenceMeasured:
     attempt: int
     tasks: tuple[tuple[TaskOrigin, float], ...]
     engine: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsCounted:
+    """Answers `CountSlots`: so many of those that the job asks for there are; ``error``: they cannot be counted."""
+
+    attempt: int
+    available: int
+    error: BaseException | None = None
 
 
 # From storage and other work outside the master's thread ----------------------------------------------
@@ -253,11 +296,13 @@ LifecycleEvent = (
     | AttemptAccepted
     | AttemptEnded
     | AttemptFailed
+    | TasksEndForRescale
     | MasterFailed
     | CancelRequested
     | StopRequested
     | RestoreFound
     | RestoreNotFound
+    | SlotsCounted
     | TimerElapsed
 )
 
@@ -268,6 +313,8 @@ Event = (
     | StopWithSavepointRequested
     | CheckpointRequested
     | StateQueried
+    | RescaleRequested
+    | BoundsChanged
     | CheckpointPublished
     | CheckpointNotPublished
     | WorkDone

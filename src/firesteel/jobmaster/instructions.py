@@ -13,6 +13,8 @@ from typing import Any
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.events import Timer
 from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.jobmaster.rescale_history import RescaleCause
+from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import MasterMessage, SnapshotAcknowledged, TaskId
 from firesteel.plan.state_handles import CheckpointOrder
 
@@ -48,6 +50,17 @@ class KillAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class CountSlots:
+    """Find out how many of the slots that the job asks for there are; answered by `SlotsCounted`.
+
+    ``attempt``: the one that runs, or the last one before that which waits for them.
+    """
+
+    attempt: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
 class MeasureSilence:
     """Find out for how long connected tasks were not heard; answered by `SilenceMeasured`."""
 
@@ -70,6 +83,19 @@ class AnnounceRestart:
     attempt: int
     error: BaseException
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """The attempts from now on are of this plan, which differs from the one before in parallelism only.
+
+    ``cause``: nobody has asked for it, but there are other slots than there were; None: it was a rescale, or one that is undone.
+    ``in_order``: all tasks of the plan before have ended, with everything committed and nothing on its way.
+    """
+
+    plan: JobPlan
+    cause: RescaleCause | None = None
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +170,7 @@ class CleanUp:
 
 #: What may be done beside publishing, however late; but not before the publishing that was asked for earlier.
 Deletion = DiscardSnapshots | SubsumeOlder | CleanUp
-StorageInstruction = PublishCheckpoint | FindRestore | Deletion
+StorageInstruction = PublishCheckpoint | FindRestore | ChangePlan | Deletion
 
 
 # Other ------------------------------------------------------------------------------------------------
@@ -178,6 +204,14 @@ class AnswerQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerRescale:
+    """Tell who asked for another parallelism that the job runs with it (no error), or why it keeps the one it had."""
+
+    request: int
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunWork:
     """Call this away from the master's thread, for an enumerator; answered by `WorkDone`.
 
@@ -193,9 +227,11 @@ Instruction = (
     StartAttempt
     | SendToTasks
     | KillAttempt
+    | CountSlots
     | MeasureSilence
     | SetTimer
     | AnnounceRestart
+    | ChangePlan
     | ChangeStatus
     | CompleteJob
     | PublishCheckpoint
@@ -206,5 +242,6 @@ Instruction = (
     | AnswerSavepoint
     | AnswerCheckpoint
     | AnswerQuery
+    | AnswerRescale
     | RunWork
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from firesteel.checkpoint.storage import absolute
@@ -15,6 +15,7 @@ from firesteel.common.job_client import JobClient
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
@@ -192,6 +193,19 @@ class MasterJobClient(JobClient):
     def is_queryable(self) -> bool:
         """Whether the job lets others ask for its states: 'queryable-state.enable'."""
         return self._master.is_queryable
+
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        """Go on with another default parallelism; complete when the job runs with it. PyFlink has no such method.
+
+        Operators that were given a parallelism of their own keep it. The job takes a checkpoint, its tasks end with it, and
+        others start from it, exactly once. If that cannot be - a checkpoint that fails, a parallelism above the
+        max parallelism, too few slots - the future holds a `RescaleError`, and the job goes on as it was.
+        """
+        return CompletableFuture(self._master.rescale(parallelism), lambda plan: None)
+
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> CompletableFuture:
+        """Go on with another parallelism of some operators, by their ids; see `rescale`."""
+        return CompletableFuture(self._master.change_requirements(bounds), lambda plan: None)
 
     @property
     def plan(self) -> JobPlan:

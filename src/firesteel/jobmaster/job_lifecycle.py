@@ -18,6 +18,15 @@ How a job goes, with the instructions that carry it::
       TimerElapsed(RESTART) ────────────────> FindRestore ─ RestoreFound ─> StartAttempt
       it does not, or no restart can help ──> CompleteJob(FAILED)
 
+    a job that makes do with fewer slots than it asks for (`elasticity`), before each attempt:
+      CountSlots ─ SlotsCounted ─> the plan that there is room for: ChangePlan; or, a little later, CountSlots again
+
+    tasks end with the checkpoint of a rescale (`TasksEndForRescale`):
+      AttemptEnded(None) ─> ChangePlan ─> FindRestore ─ RestoreFound ─> StartAttempt
+      all tasks run ──────> AnswerRescale
+      there are not enough slots for them ─> ChangePlan, back; the job goes on as it was
+      an attempt that fails before its tasks have ended in order keeps its plan, too
+
 A task, or the engine, that gives no sign of life (`TaskSilent`, `EngineSilent`) fails the attempt like one that is lost.
 
 The first failure is the attempt's error; what follows from it (other tasks losing their peers, the engine
@@ -34,8 +43,8 @@ back. A failure that comes again and again (`repeated_failures`) is told, and en
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from firesteel.common.errors import (
     CheckpointError,
@@ -47,13 +56,17 @@ from firesteel.common.errors import (
     JobExecutionError,
     JobTakenOverError,
     NoSuchSnapshotError,
+    NotEnoughSlotsError,
     ProgramError,
+    RescaleError,
     SetupError,
     StorageError,
     TaskLostError,
 )
 from firesteel.common.job_status import JobStatus
 from firesteel.common.time import to_millis
+from firesteel.compiler.program_plans import Bounds
+from firesteel.jobmaster.elasticity import Elasticity, Look
 from firesteel.jobmaster.events import (
     AttemptAccepted,
     AttemptEnded,
@@ -64,12 +77,14 @@ from firesteel.jobmaster.events import (
     MasterFailed,
     RestoreFound,
     RestoreNotFound,
+    SlotsCounted,
     StopRequested,
     Submitted,
     TaskConnected,
     TaskDisconnected,
     TaskOrigin,
     TaskSaid,
+    TasksEndForRescale,
     TaskSilent,
     Timer,
     TimerElapsed,
@@ -78,8 +93,11 @@ from firesteel.jobmaster.failure_history import Failure, FailureHistory, Failure
 from firesteel.jobmaster.host_history import HostHistory, HostRecord
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
+    AnswerRescale,
+    ChangePlan,
     ChangeStatus,
     CompleteJob,
+    CountSlots,
     FindRestore,
     Instruction,
     KillAttempt,
@@ -89,6 +107,7 @@ from firesteel.jobmaster.instructions import (
 )
 from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.jobmaster.repeated_failures import RepeatedFailures, RepetitionSettings
+from firesteel.jobmaster.rescale_history import RescaleCause
 from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
 from firesteel.jobmaster.task_states import ExecutionState, TaskChange, TaskStatus
 from firesteel.plan.job_plan import JobPlan, VertexPlan
@@ -138,10 +157,11 @@ class _Phase(enum.Enum):
     KILLED = enum.auto()  # the engine has been told to end it
     ENDED = enum.auto()  # the engine has ended it; last words may be on their way
     PAUSED = enum.auto()  # it failed and is over; the next one has to wait
+    WAITING = enum.auto()  # the next one needs to know how many slots there are
     FINDING = enum.auto()  # the next one looks for the checkpoint to start from
 
 
-_BETWEEN = (_Phase.PAUSED, _Phase.FINDING)
+_BETWEEN = (_Phase.PAUSED, _Phase.WAITING, _Phase.FINDING)
 
 
 @dataclass(slots=True)
@@ -165,6 +185,17 @@ class _Task:
         return f"on {self.host}, process {self.pid}" if self.host else ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Rescale:
+    """Another plan that tasks end for, or the first attempt of which has not run yet; ``before`` is the one it replaces."""
+
+    request: int
+    plan: JobPlan
+    before: JobPlan
+    checkpoint_id: int
+    bounds: Mapping[str, Bounds] | None
+
+
 class JobLifecycle:
     """One job from submission to end. Feed events to `handle` and perform what it returns, in order."""
 
@@ -180,10 +211,12 @@ class JobLifecycle:
         deployment_seconds: float | None = None,
         remembered_failures: int = 16,
         repetition: RepetitionSettings | None = None,
+        elasticity: Elasticity | None = None,
     ) -> None:
         self._plan = plan
         self._grace_seconds = grace_seconds
         self._policy = NoRestart() if policy is None else policy
+        self._elasticity = elasticity
         self._checkpointing = checkpointing
         self._first_restore = restore
         self._first_attempt = first_attempt
@@ -204,6 +237,12 @@ class JobLifecycle:
         self._news: list[str] = []
         self._since: tuple[tuple[JobStatus, int], ...] = ()
         self._earlier: tuple[tuple[TaskStatus, ...], ...] = ()
+        self._begun_rescale: _Rescale | None = (
+            None  # the plan is its new one, and no attempt of it has run yet
+        )
+        self._may_go_back = False  # no task of that plan has run
+        self._has_said = False  # that it waits for slots
+        self._ended_in_order: int | None = None  # the checkpoint with which all tasks ended for a rescale
         # What follows belongs to the current attempt.
         self._attempt = 0
         self._phase = _Phase.ENDED
@@ -213,6 +252,7 @@ class JobLifecycle:
         self._failure_label = FailureLabel.ENGINE
         self._earlier_failure: BaseException | None = None  # of the attempt before
         self._is_rewind = False
+        self._taken_rescale: _Rescale | None = None  # the tasks are ending for it
         self._engine_error: BaseException | None = None
         self._engine_is_silent = False
         self._is_forced = False
@@ -298,7 +338,7 @@ class JobLifecycle:
         match event:
             case Submitted() if self._attempt == 0 and self._status is JobStatus.CREATED:
                 self._note_status()
-                self._start_attempt(self._first_attempt, self._first_restore)
+                self._find_slots()
             case TaskConnected() | TaskSaid() | TaskDisconnected() | TaskSilent():
                 self._on_task_event(event)
             case MasterFailed(error):
@@ -316,6 +356,12 @@ class JobLifecycle:
                     self._fail(error)
             case AttemptAccepted() | AttemptEnded() | AttemptFailed() | EngineSilent() | TimerElapsed():
                 self._on_attempt_event(event)
+            case TasksEndForRescale(attempt, request, plan, bounds, checkpoint_id):
+                if attempt == self._attempt and self._phase is _Phase.UNDER_WAY:
+                    self._taken_rescale = _Rescale(request, plan, self._plan, checkpoint_id, bounds)
+            case SlotsCounted():
+                if event.attempt == self._attempt and self._phase is _Phase.WAITING:
+                    self._on_slots_counted(event)
             case _:
                 pass
         out, self._out = self._out, []
@@ -392,6 +438,7 @@ class JobLifecycle:
         match message:
             case TaskStarted(host, pid):
                 task.state = _TaskState.STARTED
+                self._may_go_back = False
                 task.host, task.pid = host, pid
                 if (news := self._hosts.seen(host, self._now)) is not None:
                     self._news.append(news)
@@ -488,6 +535,7 @@ class JobLifecycle:
     def _fail(self, error: BaseException, task: _Task | None = None, *, is_user_code: bool = False) -> None:
         if self._failure is None:
             self._failure = error
+            self._taken_rescale = None
             location = None if task is None else self._location(task)
             noted = self._failures.add(self._attempt, self._now, error, location, is_user_code=is_user_code)
             self._failure_label = noted.label
@@ -542,12 +590,67 @@ class JobLifecycle:
         self._attempt = attempt
         self._phase = _Phase.UNDER_WAY
         self._engine_is_silent = self._is_forced = False
+        self._taken_rescale = None
         ids = (TaskId(stage.index, index) for stage in self._plan.stages for index in range(stage.tasks))
         self._tasks = {task_id: _Task(task_id) for task_id in ids}
         for task in self._tasks.values():
             self._show(task, ExecutionState.SCHEDULED)
         self._restored = None if restore is None else restore.checkpoint_id
+        if restore is not None and restore.checkpoint_id == self._ended_in_order:
+            restore = replace(restore, tasks=replace(restore.tasks, ended_in_order=True))
         self._out.append(StartAttempt(attempt, self._checkpointing, restore))
+
+    def _find_slots(self) -> None:
+        """Start the next attempt; one that makes do with fewer slots has to know first how many there are."""
+        if self._elasticity is None or self._begun_rescale is not None:  # which has its slots
+            self._find_start()
+            return
+        self._phase = _Phase.WAITING
+        self._count_slots()
+
+    def _count_slots(self) -> None:
+        if self._elasticity is not None:
+            self._out.append(CountSlots(self._attempt, self._elasticity.desired.slots))
+
+    def _on_slots_counted(self, counted: SlotsCounted) -> None:
+        assert self._elasticity is not None
+        if counted.error is not None:
+            self._fail(counted.error)
+            return
+        match self._elasticity.before_start(counted.available, self._now):
+            case NotEnoughSlotsError() as error:
+                self._fail(error)
+            case Look(seconds):
+                self._say_that_it_waits(counted.available)
+                self._out.append(SetTimer(self._attempt, Timer.SLOTS, seconds))
+            case plan:
+                self._has_said = False
+                if plan.parallelism != self._plan.parallelism:
+                    first = self._attempt == 0
+                    self._change_plan(plan, RescaleCause.FEWER_SLOTS if first else RescaleCause.FAILURE)
+                    self._say_that_it_changes(counted.available)
+                self._find_start()
+
+    def _say_that_it_waits(self, available: int) -> None:
+        assert self._elasticity is not None
+        if not self._has_said:
+            self._has_said = True
+            needed = self._elasticity.desired.slots
+            self._news.append(
+                f"job '{self._plan.name}' waits for slots: it asks for {needed}, and there are {available}"
+            )
+
+    def _say_that_it_changes(self, available: int) -> None:
+        self._news.append(
+            f"job '{self._plan.name}' runs with {self._plan.slots} tasks: there are {available} slots for it"
+        )
+
+    def _find_start(self) -> None:
+        if self._attempt == 0:
+            self._start_attempt(self._first_attempt, self._first_restore)
+        else:
+            self._phase = _Phase.FINDING
+            self._out.append(FindRestore(self._attempt + 1, self._unusable))
 
     def _on_attempt_ended(self, error: BaseException | None) -> None:
         if self._phase in _BETWEEN:
@@ -578,8 +681,9 @@ class JobLifecycle:
             case Timer.DRAIN if self._phase is _Phase.ENDED:
                 self._conclude()
             case Timer.RESTART if self._phase is _Phase.PAUSED:
-                self._phase = _Phase.FINDING
-                self._out.append(FindRestore(self._attempt + 1, self._unusable))
+                self._find_slots()
+            case Timer.SLOTS if self._phase is _Phase.WAITING or self._status is JobStatus.RUNNING:
+                self._count_slots()
 
     def _advance(self) -> None:
         """After any change: do the next step that is due."""
@@ -593,7 +697,7 @@ class JobLifecycle:
             case _Phase.ENDED:
                 if not self._last_words_due():
                     self._conclude()
-            case _Phase.PAUSED | _Phase.FINDING:
+            case _Phase.PAUSED | _Phase.WAITING | _Phase.FINDING:
                 if self._failure is not None:
                     self._conclude()
 
@@ -605,6 +709,11 @@ class JobLifecycle:
         if any(started) if self._plan.mode is RuntimeMode.BATCH else all(started):
             self._has_run = True
             self._change_status(JobStatus.RUNNING)
+            if self._begun_rescale is not None:
+                self._out.append(AnswerRescale(self._begun_rescale.request))
+                if self._elasticity is not None and self._begun_rescale.bounds is not None:
+                    self._elasticity.ask_for(self._begun_rescale.bounds)
+                self._begun_rescale = None
 
     @property
     def _engine_aborts_by_itself(self) -> bool:
@@ -648,10 +757,47 @@ class JobLifecycle:
             case JobStatus.FAILING:
                 self._note_engine_error()
                 self._restart_or_end()
+            case _ if self._taken_rescale is not None:
+                self._go_on_rescaled(self._taken_rescale)
             case _:
                 if self._status is JobStatus.CREATED:
                     self._change_status(JobStatus.RUNNING)
                 self._complete(JobStatus.FINISHED)
+
+    # Another plan.
+
+    def _go_on_rescaled(self, rescale: _Rescale) -> None:
+        """All tasks have ended in order, with everything committed: those of the new plan take their place."""
+        self._show_ends()
+        self._begun_rescale, self._taken_rescale, self._may_go_back = rescale, None, True
+        self._ended_in_order = rescale.checkpoint_id
+        self._phase = _Phase.PAUSED
+        self._change_status(JobStatus.RESTARTING)
+        self._change_plan(rescale.plan, in_order=True)
+        self._out.append(SetTimer(self._attempt, Timer.RESTART, 0.0))
+
+    def _change_plan(self, plan: JobPlan, cause: RescaleCause | None = None, in_order: bool = False) -> None:
+        self._plan = plan
+        self._repeated.plan = plan
+        self._tasks = {}
+        self._earlier = ()  # numbers of tasks mean something else now
+        self._out.append(ChangePlan(plan, cause, in_order))
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether the new plan turned out to have too few slots, so that the job goes on as it was.
+
+        Not after a task of it has run, which may have shown its results. A job that makes do with what there is counts slots
+        again after any failure.
+        """
+        has_no_room = self._may_go_back and isinstance(self._failure, NotEnoughSlotsError)
+        return self._begun_rescale is not None and (has_no_room or self._elasticity is not None)
+
+    def _go_back(self, rescale: _Rescale) -> None:
+        self._begun_rescale = None
+        self._change_plan(rescale.before)
+        error = RescaleError(f"job '{self._plan.name}' keeps its parallelism: {self._earlier_failure}")
+        self._out.append(AnswerRescale(rescale.request, error))
 
     def _restart_or_end(self) -> None:
         delay = self._restart_delay()
@@ -676,7 +822,7 @@ class JobLifecycle:
             return None
         if isinstance(error, SetupError) and not isinstance(error, StorageError) and not self._has_run:
             return None
-        return 0.0 if self._is_rewind else self._policy.next_delay(self._now)
+        return 0.0 if self._is_rewind or self._goes_back else self._policy.next_delay(self._now)
 
     def _is_repeated(self, restarts: bool) -> bool:
         """Whether the job ends because it has failed like this before; says so, or that it only could."""
@@ -701,9 +847,12 @@ class JobLifecycle:
         self._earlier = (*self._earlier, tuple(self.task_statuses()))[-REMEMBERED_ATTEMPTS:]
         self._tasks = {}
         self._earlier_failure = self._failure
+        going_back = self._begun_rescale if self._goes_back else None
         self._failure = self._engine_error = self._lost = self._restored = None
         self._is_rewind = False
         self._change_status(JobStatus.RESTARTING)
+        if going_back is not None:
+            self._go_back(going_back)
         self._out.append(SetTimer(self._attempt, Timer.RESTART, delay))
 
     def _fail_if_incomplete(self) -> None:

@@ -8,6 +8,7 @@ up, a job that was told to end is ended without it, by a watch that every such w
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import sys
@@ -21,12 +22,18 @@ from functools import partial
 from typing import Any
 
 from firesteel.checkpoint.storage import check_writable
-from firesteel.common.errors import CheckpointError, JobCancelledError, StorageError
+from firesteel.common.errors import (
+    CheckpointError,
+    JobCancelledError,
+    QueryableStateError,
+    StorageError,
+)
 from firesteel.common.job_execution_result import JobExecutionResult
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import SAVEPOINT_DIR
 from firesteel.common.time import to_millis
+from firesteel.compiler.program_plans import Bounds, ProgramPlans
 from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner, TaskPlace
 from firesteel.jobmaster.checkpoints.store import CheckpointStore
 from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectBuffers
@@ -51,10 +58,13 @@ from firesteel.jobmaster.instructions import (
     AnnounceRestart,
     AnswerCheckpoint,
     AnswerQuery,
+    AnswerRescale,
     AnswerSavepoint,
+    ChangePlan,
     ChangeStatus,
     CleanUp,
     CompleteJob,
+    CountSlots,
     DiscardSnapshots,
     FindRestore,
     Instruction,
@@ -76,8 +86,9 @@ from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.job_times import JobTimes
 from firesteel.jobmaster.master_core import MasterCore, MasterSettings, MasterStart
 from firesteel.jobmaster.metric_registry import MetricRegistry
-from firesteel.jobmaster.pending_requests import PendingQueries, PendingRequests
+from firesteel.jobmaster.pending_requests import PendingRequests
 from firesteel.jobmaster.queryable_states import QueryableState
+from firesteel.jobmaster.rescaling import Rescaling
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
@@ -102,7 +113,8 @@ _LATE_SECONDS = 1.5
 class JobMaster:
     """Runs one job. Public methods may be called from any thread.
 
-    ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave.
+    ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave. ``plans`` make the plans that the job
+    can go on as; without them it keeps its parallelism.
     """
 
     def __init__(
@@ -114,6 +126,7 @@ class JobMaster:
         start: MasterStart | None = None,
         store: CheckpointStore | None = None,
         listeners: Sequence[JobListener] = (),
+        plans: ProgramPlans | None = None,
     ) -> None:
         start = start or MasterStart(str(JobID()))
         self.job_id = JobID(start.job_id)
@@ -133,7 +146,7 @@ class JobMaster:
         self._store = store
         self._listeners = listeners
         settings = settings or MasterSettings()
-        self._core = MasterCore(plan, settings, start)
+        self._core = MasterCore(plan, settings, start, plans=plans)
         self._heartbeat = settings.heartbeat
         self._end_seconds = settings.grace_seconds + CANCEL_KILL_SECONDS + FORCE_SECONDS + _LATE_SECONDS
         self._watch_lock = threading.Lock()
@@ -147,12 +160,16 @@ class JobMaster:
         self._reports = ReportBook(plan)
         self._times = JobTimes(self._clock.now)
         #: All metrics of the job, for whoever asks.
-        self.metrics = MetricRegistry(
-            plan, start.job_id, self._reports, self._job_figures, lambda: self._attempts
+        self.metrics = MetricRegistry(start.job_id, self._reports, self._job_figures, lambda: self._attempts)
+        numbers = itertools.count(1)  # no two requests have the same
+        self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name, numbers)
+        self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name, numbers)
+        self._rescaling = Rescaling(
+            (start.job_id, plan), plans, executor, self._mailbox.put, numbers, settings.elastic is not None
         )
-        self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name)
-        self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name)
-        self._queries = PendingQueries("answer", plan.name)
+        self._queries: PendingRequests[bytes] = PendingRequests(
+            "answer", plan.name, numbers, QueryableStateError
+        )
         self._checkpoint_settings = checkpoints = settings.checkpoints
         self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
@@ -161,7 +178,9 @@ class JobMaster:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._attempts = 0
-        short_id = start.job_id[:8]
+        self._create_threads(start.job_id[:8])
+
+    def _create_threads(self, short_id: str) -> None:
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
         self._work_thread = IoThread(f"firesteel-enumerators-{short_id}")
         self._thread = threading.Thread(target=self._run, name=f"firesteel-job-{short_id}", daemon=True)
@@ -236,6 +255,18 @@ class JobMaster:
             self._mailbox.put(StopWithSavepointRequested(number, directory, drain))
         return future
 
+    def rescale(self, parallelism: int) -> Future[JobPlan]:
+        """Go on with another default parallelism, which operators with one of their own do not follow. Gives the new plan.
+
+        The job takes a checkpoint, its tasks end with it, and others start from it. If that cannot be, the job goes on as it
+        was: `RescaleError`.
+        """
+        return self._rescaling.to_default(parallelism)
+
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> Future[JobPlan]:
+        """Go on with another parallelism of some operators, by their ids; the others keep theirs. See `rescale`."""
+        return self._rescaling.to_bounds(bounds)
+
     def _may_write(self, request: int, directory: str | None) -> bool:
         """Whether a savepoint can be written there; if not the request is answered.
 
@@ -302,6 +333,11 @@ class JobMaster:
             self._heartbeat,
             {} if attempt is None else {origin.task: seconds for origin, seconds in attempt.silences()},
             None if attempt is None else attempt.slot_wait,
+            self._rescaling.bounds,
+            self._core.rescales.newest_first,
+            self._core.rescales.counts,
+            self._core.wanted_slots,
+            self._core.slots_seen,
         )
 
     # What tasks and the engine tell of themselves, beside the master's thread.
@@ -386,6 +422,8 @@ class JobMaster:
                 self._kill(by_force)
             case MeasureSilence(attempt):
                 self._measure_silence(attempt)
+            case CountSlots():
+                self._rescaling.count_slots(instruction)
             case SetTimer(attempt, timer, seconds):
                 if timer is Timer.RESTART and isinstance(self._executor, SimulatedTime):
                     self._executor.pass_time(str(self.job_id), seconds)
@@ -402,12 +440,23 @@ class JobMaster:
                 self._checkpoints.answer(request, checkpoint_id, error)
             case AnswerQuery(request, value, error):
                 self._queries.answer(request, value, error)
+            case AnswerRescale(request, error):
+                self._rescaling.answer(request, error)
+            case ChangePlan(plan, _, in_order):
+                self._change_plan(plan, in_order)
+                self._storage_thread.do(partial(self._use_storage, instruction))
             case AnnounceRestart():
                 _LOG.warning("%s", _restart_text(self.name, instruction))
             case ChangeStatus(status):
                 self._announce(status)
             case CompleteJob(status, error):
                 self._complete(status, error)
+
+    def _change_plan(self, plan: JobPlan, in_order: bool) -> None:
+        self.plan = self._rescaling.plan = plan
+        self._reports.change_plan(plan)
+        if in_order:
+            self._buffers.for_all(CollectBuffer.begin_anew)
 
     def _use_storage(self, instruction: StorageInstruction) -> None:
         assert self._store is not None, "checkpoints without a store"
@@ -510,6 +559,7 @@ class JobMaster:
         self._savepoints.close(status)
         self._checkpoints.close(status)
         self._queries.close(status)
+        self._rescaling.close(status)
         self.over.set()
         self.deployed.set()
 

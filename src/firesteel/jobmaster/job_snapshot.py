@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common.job_status import JobStatus
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.host_history import HostRecord
+from firesteel.jobmaster.rescale_history import Rescale, RescaleOutcome
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
 from firesteel.plan.executor import SlotWait
@@ -27,6 +29,9 @@ class JobSnapshot:
     first. ``reports`` are the newest ones of the current attempt's tasks. ``checkpoints`` None: its tasks take no part in any.
     ``hosts``: where tasks have run, and which of them were lost. ``heartbeat`` None: nobody gives signs of life.
     ``silences``: for how many seconds each task in another process was not heard.
+    ``bounds`` are the numbers of subtasks that operators ask for, by operator id, ``rescales`` the changes of its parallelism,
+    the newest first. ``wanted_slots``: how many it asks for, ``known_slots``: how many there were of them when they were last
+    counted; None: nobody has counted them.
     """
 
     job_id: str
@@ -47,6 +52,11 @@ class JobSnapshot:
     heartbeat: HeartbeatSettings | None = None
     silences: Mapping[TaskId, float] = field(default_factory=dict)
     slot_wait: SlotWait | None = None
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    rescales: tuple[Rescale, ...] = ()
+    rescale_counts: Mapping[RescaleOutcome, int] = field(default_factory=dict)
+    wanted_slots: int = 0
+    known_slots: int | None = None
 
     @property
     def duration(self) -> int:

@@ -15,40 +15,48 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from firesteel.common.errors import CheckpointError, NoSuchSnapshotError, UnknownLocationError
+from firesteel.common.errors import CheckpointError, NoSuchSnapshotError, RescaleError, UnknownLocationError
 from firesteel.common.job_status import JobStatus
+from firesteel.compiler.program_plans import ProgramPlans
 from firesteel.jobmaster.checkpoints.coordinator import CheckpointCoordinator
 from firesteel.jobmaster.checkpoints.coordinator_messages import (
     AttemptOver,
     AttemptRunning,
     AttemptStarting,
     CoordinatorEvent,
+    EndTasksForRescale,
     EnumeratorsFailed,
     EnumeratorsSaved,
     FailAttempt,
     FailJob,
     JobOver,
+    PlanChanged,
     SaveEnumerators,
     TaskHasEnded,
     TaskIsStaying,
 )
 from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.checkpoints.statistics import CheckpointStatistics
+from firesteel.jobmaster.elasticity import RUNNING_SECONDS, Elasticity, ElasticSettings
 from firesteel.jobmaster.events import (
     AttemptFailed,
+    BoundsChanged,
     CheckpointNotPublished,
     CheckpointPublished,
     CheckpointRequested,
     Event,
     LifecycleEvent,
     MasterFailed,
+    RescaleRequested,
     RestoreFound,
     RestoreNotFound,
     SavepointRequested,
     SilenceMeasured,
     StateQueried,
+    SlotsCounted,
     StopWithSavepointRequested,
     TaskSaid,
+    TasksEndForRescale,
     Timer,
     TimerElapsed,
     WorkDone,
@@ -59,18 +67,22 @@ from firesteel.jobmaster.host_history import HostRecord
 from firesteel.jobmaster.instructions import (
     AnswerCheckpoint,
     AnswerQuery,
+    AnswerRescale,
     AnswerSavepoint,
+    ChangePlan,
     ChangeStatus,
     CompleteJob,
     FindRestore,
     Instruction,
     SendToTasks,
+    SetTimer,
     StartAttempt,
 )
 from firesteel.jobmaster.job_lifecycle import JobLifecycle
 from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.jobmaster.queryable_states import QueryableStates
 from firesteel.jobmaster.repeated_failures import RepetitionSettings
+from firesteel.jobmaster.rescale_history import RescaleCause, RescaleHistory
 from firesteel.jobmaster.restart_policy import NoRestart, RestartPolicy
 from firesteel.jobmaster.source_coordinator import SourceCoordinator
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
@@ -103,7 +115,8 @@ class MasterSettings:
 
     ``heartbeat`` None: nobody is expected to give signs of life. ``deployment_seconds``: how long the tasks may take to
     report after the engine has accepted the job, None for ever. ``remembered_failures``: how many failures are kept.
-    ``repetition``: what happens when the same failure comes again and again.
+    ``repetition``: what happens when the same failure comes again and again. ``elastic``: how the job makes do with fewer slots
+    than it asks for; None: it does not.
     """
 
     grace_seconds: float = 2.0
@@ -114,6 +127,7 @@ class MasterSettings:
     deployment_seconds: float | None = None
     remembered_failures: int = 16
     repetition: RepetitionSettings = field(default_factory=RepetitionSettings)
+    elastic: ElasticSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,10 @@ class MasterStart:
     first_attempt: int = 1
 
 
+#: The number of requests that nobody has made but the job itself.
+BY_ITSELF = 0
+
+
 class MasterCore:
     """Feed events to `handle` and perform what it returns, in order."""
 
@@ -141,9 +159,13 @@ class MasterCore:
         settings: MasterSettings | None = None,
         start: MasterStart | None = None,
         random: Random | None = None,
+        plans: ProgramPlans | None = None,
     ) -> None:
         settings = settings or MasterSettings()
         start = start or MasterStart()
+        self._elasticity = (
+            None if settings.elastic is None or plans is None else Elasticity(plans, settings.elastic)
+        )
         self._plan = plan
         self._start = start
         self._lifecycle = JobLifecycle(
@@ -156,6 +178,7 @@ class MasterCore:
             deployment_seconds=settings.deployment_seconds,
             remembered_failures=settings.remembered_failures,
             repetition=settings.repetition,
+            elasticity=self._elasticity,
         )
         self._heartbeats = HeartbeatMonitor(settings.heartbeat)
         self._checkpoints = (
@@ -178,6 +201,9 @@ class MasterCore:
         self.queryable = QueryableStates(plan)
         self._restore: JobRestore | None = None  # of the current attempt
         self._unusable: frozenset[int] = frozenset()
+        self._slots_seen: int | None = None
+        #: The changes of the job's parallelism; may be read from any thread.
+        self.rescales = RescaleHistory()
         self._now = 0.0
         self._events: deque[Event] = deque()
         self._out: list[Instruction] = []
@@ -205,6 +231,16 @@ class MasterCore:
     def status_times(self) -> tuple[tuple[JobStatus, int], ...]:
         """When the job came to each of its states, in milliseconds since 1970; may be read from any thread."""
         return self._lifecycle.status_times
+
+    @property
+    def wanted_slots(self) -> int:
+        """How many slots the job asks for; may be read from any thread."""
+        return self._plan.slots if self._elasticity is None else self._elasticity.desired.slots
+
+    @property
+    def slots_seen(self) -> int | None:
+        """How many slots there were when they were last counted; None: nobody has. May be read from any thread."""
+        return self._slots_seen
 
     def drain_task_changes(self) -> list[TaskChange]:
         """What has changed in them since the last time."""
@@ -237,12 +273,22 @@ class MasterCore:
         while self._events:
             self._dispatch(self._events.popleft())
         out, self._out = self._out, []
+        for instruction in out:
+            if isinstance(instruction, AnswerRescale):
+                self.rescales.end(instruction.request, instruction.error, now)
         return out
 
     def _dispatch(self, event: Event) -> None:
         match event:
             case SavepointRequested() | StopWithSavepointRequested():
                 self._on_savepoint_requested(event)
+            case RescaleRequested():
+                self._on_rescale_requested(event)
+            case BoundsChanged(bounds):
+                if self._elasticity is not None:
+                    self._elasticity.ask_for(bounds)
+            case SlotsCounted():
+                self._on_slots_counted(event)
             case CheckpointRequested():
                 self._on_checkpoint_requested(event)
             case StateQueried(request, name, key):
@@ -278,6 +324,9 @@ class MasterCore:
                     self._out.append(instruction)
                 case FindRestore():
                     self._find_restore(instruction)
+                case ChangePlan(plan, cause):
+                    self._change_plan(plan, cause)
+                    self._out.append(instruction)
                 case _:
                     self._out.append(instruction)
                     self._propagate(instruction)
@@ -293,6 +342,9 @@ class MasterCore:
                 states = {} if restore is None else restore.enumerators
                 self._with_sources(lambda: self._sources.start(states))
             case ChangeStatus(JobStatus.RUNNING):
+                if self._elasticity is not None:
+                    self._elasticity.runs(self._now)
+                    self._out.append(SetTimer(self.attempt, Timer.SLOTS, RUNNING_SECONDS))
                 self._coordinate(AttemptRunning(self.attempt, self._restore))
             case ChangeStatus(JobStatus.FAILING | JobStatus.CANCELLING):
                 self._heartbeats.end()
@@ -304,6 +356,17 @@ class MasterCore:
                 self._coordinate(AttemptOver(failure))
             case _:
                 pass
+
+    def _change_plan(self, plan: JobPlan, cause: RescaleCause | None) -> None:
+        if cause is not None:  # nobody has asked for it, and it has happened
+            self.rescales.begin(BY_ITSELF, cause, self._plan, plan, self._now)
+            self.rescales.end(BY_ITSELF, None, self._now)
+        self._plan = plan
+        self._heartbeats.end()
+        self._sources.change_plan(plan)
+        self._stalls.change_plan(plan)
+        self.queryable.change_plan(plan)
+        self._coordinate(PlanChanged(plan))
 
     def _find_restore(self, instruction: FindRestore) -> None:
         if self._checkpoints is None or not (
@@ -405,6 +468,32 @@ class MasterCore:
         error = CheckpointError(f"no savepoint of job '{self._plan.name}': {self._why_no_savepoints}")
         self._out.append(AnswerSavepoint(event.request, None, error))
 
+    def _on_rescale_requested(self, event: RescaleRequested) -> None:
+        cause = RescaleCause.MORE_SLOTS if event.request == BY_ITSELF else RescaleCause.REQUEST
+        self.rescales.begin(event.request, cause, self._plan, event.plan, self._now)
+        if self._checkpoints is not None:
+            self._coordinate(event)
+            return
+        error = RescaleError(f"job '{self._plan.name}' keeps its parallelism: {self._why_no_savepoints}")
+        self._out.append(AnswerRescale(event.request, error))
+
+    def _on_slots_counted(self, event: SlotsCounted) -> None:
+        """Before an attempt that is for the lifecycle; a job that runs may have to go on as another plan."""
+        if event.error is None:
+            self._slots_seen = event.available
+        elasticity = self._elasticity
+        if elasticity is None or self.status is not JobStatus.RUNNING:
+            self._advance_lifecycle(event)
+            return
+        if event.attempt != self.attempt:
+            return
+        self._out.append(SetTimer(self.attempt, Timer.SLOTS, RUNNING_SECONDS))
+        if event.error is not None:
+            return  # an engine that does not answer is noticed by other means
+        better = elasticity.while_running(event.available, self._now, self._plan)
+        if better is not None and not self.rescales.is_one_open:
+            self._events.append(RescaleRequested(BY_ITSELF, better))
+
     def _on_checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self._checkpoints is not None:
             self._coordinate(event)
@@ -419,6 +508,9 @@ class MasterCore:
             match instruction:
                 case SaveEnumerators(checkpoint_id):
                     self._save_enumerators(checkpoint_id)
+                case EndTasksForRescale(RescaleRequested(request, plan, bounds), checkpoint):
+                    ended = TasksEndForRescale(self.attempt, request, plan, bounds, checkpoint)
+                    self._events.append(ended)
                 case FailAttempt(error, rewind):
                     self._events.append(AttemptFailed(self.attempt, error, rewind))
                 case FailJob(error):

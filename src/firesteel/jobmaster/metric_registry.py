@@ -21,7 +21,7 @@ from firesteel.jobmaster.task_metrics import SubtaskMetrics, distinct_names, sub
 from firesteel.metrics._reported import ReportedMetric
 from firesteel.metrics._scopes import ScopeFormats, ScopeKind
 from firesteel.metrics.metricbase import Reading
-from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
+from firesteel.plan.job_plan import OperatorPlan, VertexPlan
 from firesteel.plan.metric_variables import (
     job_variables,
     operator_variables,
@@ -38,7 +38,7 @@ _NOT_IN_NAMES = str.maketrans(dict.fromkeys(" .:,", "_"))
 class MetricRegistry:
     """The metrics of one job and of the processes that it runs in; may be used from any thread.
 
-    ``job_figures`` gives the metrics of the job as a whole, ``attempt`` the number of the current attempt. A vertex is named
+    ``reports`` know the plan, which changes when the job is rescaled. ``job_figures`` gives the metrics of the job as a whole, ``attempt`` the number of the current attempt. A vertex is named
     by its number in the plan, or by the id of its first operator, as Flink does.
     """
 
@@ -47,18 +47,16 @@ class MetricRegistry:
 
     def __init__(
         self,
-        plan: JobPlan,
         job_id: str,
         reports: ReportBook,
         job_figures: Callable[[], Mapping[str, Any]],
         attempt: Callable[[], int] = lambda: 1,
     ) -> None:
-        self._plan = plan
         self._job_id = job_id
         self._reports = reports
         self._job_figures = job_figures
         self._attempt = attempt
-        self._formats = ScopeFormats.of(Configuration.from_dict(dict(plan.options)))
+        self._formats = ScopeFormats.of(Configuration.from_dict(dict(reports.plan.options)))
         self._driver = DriverProcess()
         with self._known_lock:
             self._known.add(self)
@@ -109,7 +107,7 @@ class MetricRegistry:
         """Every metric that has a value, with what is known of its place."""
         here = this_process()
         host = {"<host>": here["<host>"]}
-        job = job_variables(self._job_id, self._plan.name)
+        job = job_variables(self._job_id, self._reports.plan.name)
         yield from self._reported(ScopeKind.JOB_MANAGER, host, self._driver_readings())
         yield from self._reported(ScopeKind.JOB_MANAGER_JOB, {**host, **job}, gauges(self._job_figures()))
         for variables, readings in self._processes().values():
@@ -123,7 +121,9 @@ class MetricRegistry:
             yield from self._reported(ScopeKind.TASK_MANAGER_JOB, variables, [reading])
 
     def _reported_subtask(self, subtask: SubtaskMetrics, attempt: int) -> Iterator[ReportedMetric]:
-        place = subtask_variables(self._job_id, self._plan.name, subtask.vertex, subtask.subtask, attempt)
+        place = subtask_variables(
+            self._job_id, self._reports.plan.name, subtask.vertex, subtask.subtask, attempt
+        )
         variables = {**_process_of(subtask), **place}
         yield from self._reported(ScopeKind.TASK, variables, subtask.own)
         for operator, readings in subtask.operators:
@@ -154,18 +154,19 @@ class MetricRegistry:
 
     def _subtasks(self, vertex_id: int | str | None = None) -> Iterator[SubtaskMetrics]:
         """By vertex and number."""
+        plan, tasks = self._reports.measured_tasks()
         wanted = None if vertex_id is None else self._vertex(vertex_id).id
         found = [
             subtask
-            for measured in self._reports.measured_tasks()
+            for measured in tasks
             if wanted is None or any(each.vertex == wanted for each in measured.report.subtasks)
-            for subtask in subtasks_of(self._plan, measured)
+            for subtask in subtasks_of(plan, measured)
             if wanted in (None, subtask.vertex.id)
         ]
         return iter(sorted(found, key=lambda subtask: (subtask.vertex.id, subtask.subtask)))
 
     def _vertex(self, vertex_id: int | str) -> VertexPlan:
-        for vertex in self._plan.vertices:
+        for vertex in self._reports.plan.vertices:
             if vertex_id in (vertex.id, vertex.operators[0].id):
                 return vertex
         raise InvalidArgumentError(f"the job has no vertex {vertex_id!r}")
@@ -183,7 +184,7 @@ class MetricRegistry:
     def _processes(self) -> dict[str, tuple[dict[str, str], list[Reading]]]:
         """What is known of processes of tasks, by their names; several tasks of a simulation are in none of their own."""
         found: dict[str, tuple[dict[str, str], list[Reading]]] = {}
-        for measured in self._reports.measured_tasks():
+        for measured in self._reports.measured_tasks()[1]:
             process = measured.report.process
             if process is not None:
                 variables = process_variables(process.host, process.pid)

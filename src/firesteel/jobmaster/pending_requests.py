@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from firesteel.common.errors import CheckpointError, FiresteelError, QueryableStateError
+from firesteel.common.errors import CheckpointError, FiresteelError
 from firesteel.common.job_status import JobStatus
 
-__all__ = ["PendingQueries", "PendingRequests"]
+__all__ = ["PendingRequests"]
 
 T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
-    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread."""
+    """Requests for ``what`` - a savepoint, a checkpoint - of a job; may be used from any thread.
 
-    #: The error of those that are not answered before the job is over.
-    error: type[FiresteelError] = CheckpointError
+    ``numbers``: where their numbers come from, so that requests for different things have different ones. ``error``: what those get
+    who ask when the job is over.
+    """
 
-    def __init__(self, what: str, job_name: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        job_name: str,
+        numbers: Iterator[int] | None = None,
+        error: type[FiresteelError] = CheckpointError,
+    ) -> None:
         self._what = what
+        self._error = error
         self._job_name = job_name
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(1) if numbers is None else numbers
         self._futures: dict[int, Future[T]] = {}
         self._lock = threading.Lock()
         self._ended: JobStatus | None = None
@@ -62,10 +71,4 @@ class PendingRequests(Generic[T]):
 
     def _too_late(self) -> FiresteelError:
         how = "" if self._ended is None else f": {self._ended.name}"
-        return self.error(f"no {self._what} of job '{self._job_name}': the job is over{how}")
-
-
-class PendingQueries(PendingRequests[bytes]):
-    """Questions for the state of a job."""
-
-    error = QueryableStateError
+        return self._error(f"no {self._what} of job '{self._job_name}': the job is over{how}")

@@ -35,6 +35,7 @@ from firesteel.jobmaster.checkpoints.settings import (
 )
 from firesteel.jobmaster.checkpoints.store import CheckpointStore, matched_start
 from firesteel.jobmaster.checkpoints.takeover import Takeover
+from firesteel.jobmaster.elasticity import read_elastic_settings
 from firesteel.jobmaster.heartbeat_settings import read_heartbeat
 from firesteel.jobmaster.job_restore import JobRestore
 from firesteel.jobmaster.leaders.settings import HighAvailability, configured_id, read_high_availability
@@ -107,6 +108,7 @@ def prepare(
         deployment_seconds=configuration.get(options.SLOT_REQUEST_TIMEOUT).to_millis() / 1000,
         remembered_failures=configuration.get(options.EXCEPTION_HISTORY_SIZE),
         repetition=read_repetition_settings(configuration, simulated),
+        elastic=read_elastic_settings(configuration, plan.mode),
     )
     warn_about_regions(plan, configuration)
     job_id = configured_id(configuration)

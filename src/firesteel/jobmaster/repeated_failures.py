@@ -76,7 +76,7 @@ class RepeatedFailures:
     """The failures of one job, counted."""
 
     def __init__(self, plan: JobPlan, settings: RepetitionSettings) -> None:
-        self._plan = plan
+        self.plan = plan
         self._settings = settings
         self._seen: dict[tuple[str, ...], _Seen] = {}  # the last one last
 
@@ -109,7 +109,7 @@ class RepeatedFailures:
         return count
 
     def _text(self, error: BaseException, count: int, restarts: bool) -> str:
-        job = f"job '{self._plan.name}' {count} time{'' if count == 1 else 's'}"
+        job = f"job '{self.plan.name}' {count} time{'' if count == 1 else 's'}"
         if isinstance(error, UserCodeError) and error.record:
             what = (
                 f"the same record has failed {job}, in '{error.operator}' with {_kind(error)}: {error.record}; "
@@ -133,7 +133,7 @@ class RepeatedFailures:
         return any(
             each.name == operator
             and (isinstance(each.spec, RecordFunctionSpec) or getattr(each.spec, "decodes", False))
-            for vertex in self._plan.vertices
+            for vertex in self.plan.vertices
             for each in vertex.operators
         )
 

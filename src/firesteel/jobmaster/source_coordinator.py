@@ -80,6 +80,11 @@ class SourceCoordinator:
         #: What the enumerators want, in order; drained by whoever calls.
         self.out: list[SourceInstruction] = []
 
+    def change_plan(self, plan: JobPlan) -> None:
+        """Tasks of another plan take the place of those that have ended."""
+        self.stop()
+        self._hosted = {hosted.operator.id: hosted for hosted in _sources_with_enumerators(plan)}
+
     # Attempts.
 
     def start(self, states: Mapping[str, bytes]) -> None:

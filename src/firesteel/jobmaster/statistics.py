@@ -63,11 +63,19 @@ class ReportBook:
     """The newest report of every task. May be used from any thread."""
 
     def __init__(self, plan: JobPlan) -> None:
-        self._plan = plan
         self._lock = threading.Lock()
         self._reports: dict[TaskId, TaskReport] = {}
         self._history = RateHistory()
+        #: What the tasks do that report.
+        self.plan = plan
         self._last = _operators_at_ends(plan)
+
+    def change_plan(self, plan: JobPlan) -> None:
+        """The attempts from now on are of another plan."""
+        with self._lock:
+            self._reports.clear()
+            self._history.clear()
+            self.plan, self._last = plan, _operators_at_ends(plan)
 
     def record(self, task: TaskId, report: TaskReport) -> None:
         """Replace what the task reported before: its figures count from its start."""
@@ -90,7 +98,7 @@ class ReportBook:
                 sums.setdefault(counts.operator_id, _Sums()).add(counts, report.back_pressure)
             for value in report.metrics:
                 metrics.setdefault(value.operator_id, []).append(value)
-        planned = [(vertex, operator) for vertex in self._plan.vertices for operator in vertex.operators]
+        planned = [(vertex, operator) for vertex in self.plan.vertices for operator in vertex.operators]
         totals = tuple(
             sums.get(operator.id, _Sums()).totals(operator, vertex.parallelism)
             for vertex, operator in planned
@@ -102,13 +110,14 @@ class ReportBook:
             watermark=min((watermark for watermark in at_ends if watermark is not None), default=None),
         )
 
-    def measured_tasks(self) -> list[MeasuredTask]:
-        """The newest report of every task, with what its rates are counted from."""
+    def measured_tasks(self) -> tuple[JobPlan, list[MeasuredTask]]:
+        """The newest report of every task, with what its rates are counted from, and the plan that they belong to."""
         with self._lock:
-            return [
+            measured = [
                 MeasuredTask(task, report, self._history.base_of(task))
                 for task, report in sorted(self._reports.items())
             ]
+            return self.plan, measured
 
     def accumulators(self) -> dict[str, Any]:
         """The accumulators' results, merged over all tasks."""
@@ -120,7 +129,7 @@ class ReportBook:
     def bad_records(self) -> list[str]:
         """Operators with ``on_error`` that could not process some records, in words: what became of how many."""
         found: list[str] = []
-        for operator in (operator for vertex in self._plan.vertices for operator in vertex.operators):
+        for operator in (operator for vertex in self.plan.vertices for operator in vertex.operators):
             found += self._ignored_errors(operator)
             on_error = getattr(operator.spec, "on_error", None)
             count = 0 if on_error is None else self._sum(count_name(operator.name))

@@ -36,6 +36,11 @@ class WatermarkStalls:
         self._told: dict[tuple[str, str], None] = {}
         self._news: list[str] = []
 
+    def change_plan(self, plan: JobPlan) -> None:
+        """Tasks of another plan take the place of those that have ended."""
+        self.end_attempt()
+        self._plan = plan
+
     def end_attempt(self) -> None:
         """Nobody answers any more: say at least who has not, unless the reason is known from another subtask."""
         unanswered, self._open = self._open, {}

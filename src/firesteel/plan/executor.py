@@ -192,6 +192,18 @@ class VisibleExecutors(Protocol):
 
 
 @runtime_checkable
+class ElasticExecutor(Protocol):
+    """An executor that knows how much room there is."""
+
+    def count_slots(self, job_id: str, wanted: int) -> int:
+        """How many of the ``wanted`` slots the job could have, with those that it has; starts the engine if there is none.
+
+        Called from threads that may wait for it.
+        """
+        ...
+
+
+@runtime_checkable
 class SimulatedTime(Protocol):
     """An executor whose jobs have a time of their own, in which nobody has to wait for anything."""
 

@@ -98,6 +98,11 @@ class JobPlan:
         tasks = [stage.tasks for stage in self.stages]
         return sum(tasks) if self.mode is RuntimeMode.STREAMING else max(tasks)
 
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """The parallelism of each operator, by its id."""
+        return {operator.id: vertex.parallelism for vertex in self.vertices for operator in vertex.operators}
+
     def for_stage(self, stage: int) -> JobPlan:
         """The plan as tasks of one stage get it, without the operators of others.
 

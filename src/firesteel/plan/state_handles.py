@@ -77,12 +77,15 @@ class TaskRestore:
     """Where an attempt starts from: ``root`` is the directory that the files of the segments are relative to.
 
     ``changed_program``: the state may be of another version of the program, so what nobody asks for is refused.
+    ``ended_in_order``: the tasks that took it have ended with it, under the same driver, so what they had sent to the driver
+    has arrived there.
     """
 
     checkpoint_id: int
     root: str
     operators: Mapping[str, OperatorRestore] = field(default_factory=dict)
     changed_program: bool = False
+    ended_in_order: bool = False
 
 
 class CheckpointKind(enum.Enum):
@@ -93,6 +96,7 @@ class CheckpointKind(enum.Enum):
     STOP = "stop"  # a savepoint after which the job ends; sources send nothing behind its barrier
     FINAL = "final"  # all input has been processed; what it completes is the job's end
     FINAL_SAVEPOINT = "final savepoint"  # the same, as a savepoint: stop with savepoint and drain
+    RESCALE = "rescale"  # a checkpoint after which the tasks end and others take their place; sources send nothing behind it
 
     @property
     def is_savepoint(self) -> bool:
@@ -100,9 +104,14 @@ class CheckpointKind(enum.Enum):
         return self in (CheckpointKind.SAVEPOINT, CheckpointKind.STOP, CheckpointKind.FINAL_SAVEPOINT)
 
     @property
-    def ends_job(self) -> bool:
-        """Whether the tasks end when it is complete."""
+    def ends_tasks(self) -> bool:
+        """Whether the tasks end when it is complete, and with them, unless others take their place, the job."""
         return self not in (CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT)
+
+    @property
+    def suspends_sources(self) -> bool:
+        """Whether sources send nothing behind its barrier, until they hear that it was aborted."""
+        return self in (CheckpointKind.STOP, CheckpointKind.RESCALE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,10 @@ def read_body(endpoint: Endpoint, content: bytes) -> dict[str, Any]:
 
 def _problem(body: Any, shape: Schema) -> str:
     """What is wrong with a body; empty when nothing is."""
+    values = shape.get("additionalProperties")
+    if isinstance(body, dict) and isinstance(values, dict):
+        found = ((name, _problem(value, values)) for name, value in body.items())
+        return next((f"{name[:100]!r}: {problem}" for name, problem in found if problem), "")
     fields: Mapping[str, Schema] = shape.get("properties", {})
     if not isinstance(body, dict):
         return f"expected an object with {', '.join(map(repr, fields)) or 'nothing'}, got {_shown(body)}"
@@ -238,7 +242,10 @@ def _problem(body: Any, shape: Schema) -> str:
     if missing:
         return f"the field {missing[0]!r} is missing"
     for name, value in body.items():
-        if not _fits(value, fields[name]):
+        if fields[name].get("type") == "object":
+            if problem := _problem(value, fields[name]):
+                return f"{name!r}: {problem}"
+        elif not _fits(value, fields[name]):
             return f"the field {name!r} is {_shown(value)}; expected {_expected(fields[name])}"
     return ""
 
@@ -251,6 +258,8 @@ def _fits(value: Any, schema: Schema) -> bool:
             return value is None
         case "boolean":
             return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
         case "string":
             is_text = isinstance(value, str) and value in schema.get("enum", (value,))
             return is_text and re.fullmatch(schema.get("pattern", r"(?s).*"), value) is not None

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firesteel.common._redaction import marked_keys, redacted
+from firesteel.common.configuration import Configuration
+from firesteel.common.options import SCHEDULER
 from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
 from firesteel.plan.operator_specs import RuntimeMode
 
-__all__ = ["InputOutline", "JobOutline", "OperatorOutline", "VertexOutline", "outline_of"]
+__all__ = ["InputOutline", "JobOutline", "OperatorOutline", "VertexOutline", "outline_of", "scheduler_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,13 @@ def outline_of(plan: JobPlan) -> JobOutline:
         redacted(plan.options),
         redacted(plan.job_parameters, marked_keys(plan.options)),
     )
+
+
+def scheduler_of(outline: JobOutline) -> str:
+    """The name of Flink's scheduler that does the same."""
+    if outline.mode is not RuntimeMode.STREAMING:
+        return "AdaptiveBatch"
+    return Configuration.from_dict(dict(outline.options)).get(SCHEDULER)
 
 
 def _vertex(plan: JobPlan, vertex: VertexPlan) -> VertexOutline:

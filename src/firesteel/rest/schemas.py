@@ -259,6 +259,7 @@ _JOBS: dict[str, Schema] = {
             "stream-graph": record({}),
             "pending-operators": WHOLE,
             "schedulerType": choice("Default", "Adaptive", "AdaptiveBatch"),
+            "slots": record({"wanted": WHOLE, "known": nullable(WHOLE), "used": WHOLE}),
         }
     ),
     "JobVertex": record(
@@ -693,11 +694,111 @@ _PROGRAMS: dict[str, Schema] = {
     "LogUrl": record({"url": TEXT}),
 }
 
+_COUNTS = counted(["ignored", "inProgress", "completed", "failed"])
+_DURATIONS = record(
+    {
+        **dict.fromkeys(("min", "max", "avg"), WHOLE),
+        **dict.fromkeys(("p50", "p90", "p95", "p99", "p999"), NUMBER),
+    }
+)
+_GROUP = {"slotSharingGroupId": HEX, "slotSharingGroupName": TEXT}
+_NO_PROFILE: Schema = {"type": "null"}  # Spark has resources of executors, not of slots
+
+_RESCALES: dict[str, Schema] = {
+    "RescalingStatus": record(
+        {
+            "status": reference("QueueStatus"),
+            "operation": nullable(record({}, {"failure-cause": reference("FailureCause")})),
+        }
+    ),
+    "RescaleConfig": record(
+        {
+            "rescaleHistoryMax": WHOLE,
+            "schedulerExecutionMode": nullable(choice("REACTIVE")),
+            "submissionResourceWaitTimeoutInMillis": WHOLE,
+            "submissionResourceStabilizationTimeoutInMillis": WHOLE,
+            "slotIdleTimeoutInMillis": WHOLE,
+            "executingCooldownTimeoutInMillis": WHOLE,
+            "executingResourceStabilizationTimeoutInMillis": WHOLE,
+            "maximumDelayForTriggeringRescaleInMillis": WHOLE,
+            "rescaleOnFailedCheckpointCount": WHOLE,
+        }
+    ),
+    "RescaledVertex": record(
+        {
+            "jobVertexId": HEX,
+            "jobVertexName": TEXT,
+            **_GROUP,
+            "desiredParallelism": WHOLE,
+            "sufficientParallelism": WHOLE,
+            "preRescaleParallelism": WHOLE,
+            "postRescaleParallelism": WHOLE,
+            "requiredParallelisms": counted(["minParallelism", "parallelism", "maxParallelism"]),
+        }
+    ),
+    "RescaledSlots": record(
+        {
+            **_GROUP,
+            "requestResourceProfile": _NO_PROFILE,
+            "acquiredResourceProfile": _NO_PROFILE,
+            "desiredSlots": WHOLE,
+            "minimalRequiredSlots": WHOLE,
+            "preRescaleSlots": WHOLE,
+            "postRescaleSlots": WHOLE,
+        }
+    ),
+    "Rescale": record(
+        {
+            "rescaleUuid": HEX,
+            "resourceRequirementsUuid": HEX,
+            "rescaleAttemptId": WHOLE,
+            "vertices": mapping(reference("RescaledVertex")),
+            "slots": mapping(reference("RescaledSlots")),
+            "schedulerStates": array(
+                record(
+                    {
+                        "state": TEXT,
+                        "enterTimestampInMillis": WHOLE,
+                        "leaveTimestampInMillis": nullable(WHOLE),
+                        "durationInMillis": WHOLE,
+                        "stringifiedException": nullable(TEXT),
+                    }
+                )
+            ),
+            "startTimestampInMillis": WHOLE,
+            "endTimestampInMillis": nullable(WHOLE),
+            "terminalState": nullable(choice("COMPLETED", "FAILED", "IGNORED")),
+            "triggerCause": choice(
+                "INITIAL_SCHEDULE", "UPDATE_REQUIREMENT", "NEW_RESOURCE_AVAILABLE", "RECOVERABLE_FAILOVER"
+            ),
+            "terminatedReason": nullable(choice("SUCCEEDED", "EXCEPTION_OCCURRED")),
+        }
+    ),
+    "RescalesOverview": record(
+        {
+            "rescalesCounts": _COUNTS,
+            "latest": record(
+                {kind: nullable(reference("Rescale")) for kind in ("completed", "failed", "ignored")}
+            ),
+        }
+    ),
+    "RescalesSummary": record(
+        {
+            "rescalesCounts": _COUNTS,
+            "rescalesDurationStatsInMillis": _DURATIONS,
+            "completedRescalesDurationStatsInMillis": _DURATIONS,
+            "failedRescalesDurationStatsInMillis": _DURATIONS,
+            "ignoredRescalesDurationStatsInMillis": _DURATIONS,
+        }
+    ),
+}
+
 COMPONENTS: dict[str, Schema] = {
     **_GENERAL,
     **_JOBS,
     **_VERTICES,
     **_CHECKPOINTS,
     **_QUERYABLE_STATES,
+    **_RESCALES,
     **_PROGRAMS,
 }

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
+from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.attempt import TaskPlace
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
@@ -69,6 +70,14 @@ class JobControl(Protocol):
 
     def query_state(self, name: str, key: Any) -> CompletableFuture:
         """What a state holds for a key; both are JSON, the answer as bytes."""
+        ...
+
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        """Go on with another default parallelism; complete when it does."""
+        ...
+
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> CompletableFuture:
+        """Go on with another parallelism of some operators, by their ids."""
         ...
 
 
@@ -192,6 +201,14 @@ class _ClientControl(JobControl):
     def query_state(self, name: str, key: Any) -> CompletableFuture:
         return self.client.query_state(name, key)
 
+    @override
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        return self.client.rescale(parallelism)
+
+    @override
+    def change_requirements(self, bounds: Mapping[str, Bounds]) -> CompletableFuture:
+        return self.client.change_requirements(bounds)
+
 
 class _EngineInspector(JobInspector):
     """Of a job that has ended: its engine may still be there, for the next one."""
@@ -259,12 +276,17 @@ class LiveJob(ServedJob):
 
     def __init__(self, client: MasterJobClient) -> None:
         self._client = client
-        self._outline = outline_of(client.plan)
+        self._outlined = client.plan, outline_of(client.plan)
 
     @property
     @override
     def outline(self) -> JobOutline:
-        return self._outline
+        plan, outline = self._outlined
+        if self._client.plan is not plan:  # the job was rescaled
+            plan = self._client.plan
+            outline = outline_of(plan)
+            self._outlined = plan, outline
+        return outline
 
     @property
     @override

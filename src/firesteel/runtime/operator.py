@@ -84,7 +84,7 @@ class OperatorContext:
     ``operator_state`` are the states of the subtask, with what was restored in them; ``keyed_state`` those of its keys.
     ``restored_checkpoint_id`` is None at a first start. ``checkpointing`` says whether checkpoints will come: without
     them, what waits for one is done at the end of the input. ``protects`` says whether what user code emits has to be
-    made a value (`firesteel.common._values.private`); it is false with object reuse.
+    made a value (`firesteel.common._values.private`); it is false with object reuse. ``ended_in_order``: see `TaskRestore`.
     """
 
     output: Output
@@ -100,6 +100,7 @@ class OperatorContext:
     pace: Pace = field(default_factory=Pace)
     #: Metrics that the operator itself keeps, apart from those of user code.
     system_metrics: MetricGroup = field(default_factory=lambda: MetricGroup("system"))
+    ended_in_order: bool = False
 
 
 class Operator:

@@ -9,7 +9,7 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import OperatorStatistics, SnapshotDeclined, SubtaskStatistics
 from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, TaskRestore
+from firesteel.plan.state_handles import CheckpointOrder, TaskRestore
 from firesteel.runtime.chain_builder import ChainBuilder, close_backends
 from firesteel.runtime.inputs.gate import InputGate
 from firesteel.runtime.latency import MarkerPace
@@ -67,7 +67,7 @@ class VertexSubtask:
         self._marks = self._create_marks()
         self._alignment_ms: float | None = None
         self._start_delay_ms: float | None = None
-        self._suspended_by: int | None = None  # the STOP checkpoint for which the source pauses
+        self._suspended_by: int | None = None  # the checkpoint for which the source pauses
         self._checkpoints = SubtaskCheckpoints(vertex, subtask, self.chain, services.now)
 
     @property
@@ -111,6 +111,7 @@ class VertexSubtask:
             protects=not self.settings.object_reuse,
             pace=self._services.pace,
             system_metrics=operator.context.system_metrics,
+            ended_in_order=self._restored is not None and self._restored.ended_in_order,
         )
 
     def restore(self, restore: TaskRestore, reader: SegmentReader) -> None:
@@ -158,7 +159,7 @@ class VertexSubtask:
         """Begin a checkpoint here, at a source."""
         self._note_checkpoint(order, 0.0)
         snapshot = self._checkpoints.take(order, MIN_TIMESTAMP)
-        if order.kind is CheckpointKind.STOP and self.source is not None:
+        if order.kind.suspends_sources and self.source is not None:
             self._suspended_by = order.id
             self.source.suspend()
         return snapshot

@@ -91,6 +91,20 @@ class SparkExecutor:
         """What the threads of a JVM do."""
         return executor_list.threads(sessions.current, executor_id)
 
+    def count_slots(self, job_id: str, wanted: int) -> int:
+        """How many of the slots Spark has, or would have; the session of a cluster is started for it."""
+
+        def on_start(where: str, version: str | None) -> None:
+            self._on_start(EngineStart(job_id, where, version))
+
+        try:
+            return sessions.count_slots(self._configuration, wanted, on_start)
+        except Exception as error:
+            explained = explain(error, starting=True, master=self._configuration.get(SPARK_MASTER))
+            if explained is error:
+                raise
+            raise explained from error
+
     def kill_by_force(self) -> None:
         """End Spark's driver process if it does not answer."""
         if sessions.owns_jvm():

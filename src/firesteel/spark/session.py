@@ -35,11 +35,18 @@ from firesteel.plan.executor import ON_LOOPBACK, Listening, SlotWait
 from firesteel.spark import jvm_process, tls
 from firesteel.spark.engine_process import kill_jvm
 from firesteel.spark.jvm import ended_unless_wanted, ensure_jvm
-from firesteel.spark.master_url import check_form, reach
+from firesteel.spark.master_url import EMBEDDED, check_form, reach
 from firesteel.spark.master_url import is_local as is_local_master
 from firesteel.spark.settings import REQUIRED
 from firesteel.spark.slots import Slots, await_slots
-from firesteel.spark.startup import GATEWAY_VARIABLE, check, master_remedy, too_few_slots, wanted_settings
+from firesteel.spark.startup import (
+    GATEWAY_VARIABLE,
+    check,
+    fixed_slots,
+    master_remedy,
+    too_few_slots,
+    wanted_settings,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,6 +91,34 @@ def acquire(
     except BaseException:
         release()
         raise
+
+
+def count_slots(
+    configuration: Configuration,
+    wanted: int,
+    on_start: Callable[[str, str | None], None] = lambda where, version: None,
+) -> int:
+    """How many of ``wanted`` slots there are for a job, with those that it has; a cluster is asked, and joined before.
+
+    An embedded Spark of ours is as large as its only job needs, unless somebody has said how large it is.
+    """
+    with _lock:
+        session = _usable_active_session()
+        fixed = fixed_slots(configuration)
+        if fixed is None and _may_grow(session, configuration):
+            return wanted
+        if fixed is not None and session is None and GATEWAY_VARIABLE not in os.environ:
+            return min(wanted, fixed)
+        if session is None:
+            session = _ready_session(configuration, wanted, lambda: True, on_start)
+    return min(wanted, _available(session))
+
+
+def _may_grow(session: SparkSession | None, configuration: Configuration) -> bool:
+    """Whether a job that is alone in a Spark of ours gets one that is as large as it needs."""
+    if configuration.get(SPARK_MASTER) != EMBEDDED or GATEWAY_VARIABLE in os.environ:
+        return False
+    return session is None or (session is _ours and is_local(session) and _running <= 1 and not _is_shared)
 
 
 def for_program(configuration: Configuration, needed: int = 1, is_simulated: bool = False) -> SparkSession:

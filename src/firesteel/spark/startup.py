@@ -8,12 +8,20 @@ from collections.abc import Mapping
 
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import NotEnoughSlotsError
-from firesteel.common.options import SPARK_MASTER, SPARK_SLOTS
+from firesteel.common.options import SCHEDULER, SPARK_MASTER, SPARK_SLOTS
 from firesteel.spark import jvm_process
 from firesteel.spark.master_url import EMBEDDED, check_environment, check_form, is_local, threads_of
 from firesteel.spark.settings import session_settings
 
-__all__ = ["GATEWAY_VARIABLE", "begin", "check", "master_remedy", "too_few_slots", "wanted_settings"]
+__all__ = [
+    "GATEWAY_VARIABLE",
+    "begin",
+    "check",
+    "fixed_slots",
+    "master_remedy",
+    "too_few_slots",
+    "wanted_settings",
+]
 
 #: Set by spark-submit, which has started a JVM already.
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
@@ -29,6 +37,8 @@ def begin(configuration: Configuration, needed: int, *, early: bool) -> bool:
     """
     if _has_session():
         return False
+    if configuration.get(SCHEDULER) == "Adaptive":  # it makes do with what there is
+        needed = min(needed, fixed_slots(configuration) or needed)
     check(configuration, needed)
     settings = wanted_settings(configuration, needed)
     if not early or not is_local(settings["spark.master"]) or GATEWAY_VARIABLE in os.environ:
@@ -42,9 +52,15 @@ def check(configuration: Configuration, needed: int) -> None:
     master = configuration.get(SPARK_MASTER)
     check_form(master)
     check_environment(master, configuration, os.environ)
-    threads = configuration.get(SPARK_SLOTS) if master == EMBEDDED else threads_of(master)
+    threads = fixed_slots(configuration)
     if threads and threads < needed:
         raise too_few_slots(needed, threads, master_remedy(master, needed))
+
+
+def fixed_slots(configuration: Configuration) -> int | None:
+    """How many slots a local Spark is to have; None when nobody has said it, and for clusters."""
+    master = configuration.get(SPARK_MASTER)
+    return configuration.get(SPARK_SLOTS) if master == EMBEDDED else threads_of(master)
 
 
 def master_remedy(master: str, needed: int) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from firesteel.checkpoint.matching import ProgramOperator
 from firesteel.common._override import override
@@ -23,6 +24,7 @@ from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.compiler.compile import compile_job
+from firesteel.compiler.program_plans import ProgramPlans
 from firesteel.contracts.functions import KeyedProcessFunction, MapFunction
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.sink import SinkFunction
@@ -34,10 +36,18 @@ from firesteel.launch import Submission, intercept, program_operators
 from firesteel.plan.job_plan import JobPlan
 from firesteel_support.ledger import LedgerSink
 
-__all__ = ["CrashProgram", "PacedSource", "check_output"]
+__all__ = ["CompiledProgram", "CrashProgram", "PacedSource", "check_output"]
 
 MAX_PARALLELISM = 8
 _OWN_BACKEND = "firesteel.testing.state_stores:DictStore"
+
+
+class CompiledProgram(NamedTuple):
+    """A plan, what has to be known of its operators to find their state again, and what makes other plans of it."""
+
+    plan: JobPlan
+    program: list[ProgramOperator]
+    plans_from: Callable[[JobPlan], ProgramPlans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +310,8 @@ class CrashProgram:
     def _sources(self) -> list[PacedSource]:
         return [PacedSource(n + 1, self.splits, self.per_split, self.pause) for n in range(self.sources)]
 
-    def compile(self, parallelism: int) -> tuple[JobPlan, list[ProgramOperator]]:
-        """The plan for a parallelism, and what has to be known of its operators to find their state again."""
+    def compile(self, parallelism: int) -> CompiledProgram:
+        """The program with a parallelism."""
         caught: list[Submission] = []
 
         def catch(submission: Submission) -> None:
@@ -316,7 +326,8 @@ class CrashProgram:
             env.execute("crash simulation")
         graph, configuration = caught[0].graph, caught[0].configuration
         plan = compile_job(graph, configuration, caught[0].job_name)
-        return plan, program_operators(graph, plan, configuration)
+        program = program_operators(graph, plan, configuration)
+        return CompiledProgram(plan, program, partial(ProgramPlans, graph, configuration))
 
     def _build(self, env: StreamExecutionEnvironment) -> None:
         streams = [

@@ -23,7 +23,9 @@ a fault:
 - local copies of state cannot be written, get lost, are torn or changed, one or all. This happens all the time, for it
   must not matter.
 
-People do things, too: they ask for savepoints, and stop the job with one to resume from it with another parallelism.
+People do things, too: they ask for savepoints, stop the job with one to resume from it with another parallelism, and change its
+parallelism while it runs. Now and then there are too few slots then, and it has to go on as it was. Jobs of some seeds make
+do with the slots that there are, which are others every time they are counted.
 
 Old checkpoints are deleted beside everything else, at any time after it was asked for.
 
@@ -40,7 +42,7 @@ import itertools
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -51,16 +53,25 @@ from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import HeartbeatError, JobCancelledError, StateError, StorageError, TaskLostError
+from firesteel.common.errors import (
+    HeartbeatError,
+    JobCancelledError,
+    NotEnoughSlotsError,
+    StateError,
+    StorageError,
+    TaskLostError,
+)
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import CHECKPOINTING_NUM_RETAINED, LOCAL_RECOVERY
+from firesteel.compiler.program_plans import Bounds, ProgramPlans
 from firesteel.jobmaster import events, instructions
 from firesteel.jobmaster.checkpoints import store as checkpoint_store
 from firesteel.jobmaster.checkpoints.deletions import PendingDeletions
 from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
 from firesteel.jobmaster.checkpoints.takeover import TakenOver, Takeover
+from firesteel.jobmaster.elasticity import ElasticSettings
 from firesteel.jobmaster.job_restore import JobRestore
-from firesteel.jobmaster.master_core import MasterCore, MasterSettings
+from firesteel.jobmaster.master_core import BY_ITSELF, MasterCore, MasterSettings
 from firesteel.jobmaster.restart_policy import create_policy
 from firesteel.plan.executor import ON_LOOPBACK, ControlEndpoint, Deployment, Listening, SlotWait
 from firesteel.plan.job_plan import JobPlan
@@ -128,6 +139,8 @@ class Outcome:
     attempts: int = 0
     checkpoints: int = 0
     savepoints: int = 0
+    rescales: int = 0
+    refused_rescales: int = 0
     local_reads: int = 0  # segments that were restored from local copies
     local_losses: int = 0  # local copies that got lost, were torn or changed
     faults: list[str] = field(default_factory=list)
@@ -171,6 +184,7 @@ class _Incarnation:
     core: MasterCore
     store: checkpoint_store.CheckpointStore
     plan: JobPlan
+    plans: ProgramPlans
     deletions: _DeletionsAside
     mailbox: deque[events.Event] = field(default_factory=deque)
     storage_work: deque[instructions.StorageInstruction] = field(default_factory=deque)
@@ -179,6 +193,10 @@ class _Incarnation:
     timers: list[tuple[float, int, events.Event]] = field(default_factory=list)
     complete: instructions.CompleteJob | None = None
     stops: set[int] = field(default_factory=set)  # requests to stop with a savepoint
+    rescales: dict[int, JobPlan] = field(
+        default_factory=dict
+    )  # plans that the job is asked to go on as, by request
+    is_new_plan: bool = False  # the next attempt is the first one of its plan
     frozen_until: float = 0.0
     steps_left: float = math.inf  # when another master has taken its place
 
@@ -258,6 +276,9 @@ class CrashSimulation:
         self._local_fault_chance = self._local_rng.choice((0.0, 0.0, 0.1))
         self._local_damage = self._local_rng.choice((0.0, 0.2, 0.6))  # between attempts
         self._local_copies: list[LocalCopies] = []
+        self._scale_rng = random.Random(f"rescale {seed}")
+        self._rescales_left = self._scale_rng.choice((0, 1, 5))
+        self._is_elastic = self._scale_rng.random() < 0.3
         self._time_rng = random.Random(f"time {seed}")
         self._hurry = self._time_rng.choice((0.0, 0.1, 0.5))  # how often time goes on meanwhile
         self._hurries_left = 300  # for ever would be more than the tasks can keep up with
@@ -313,6 +334,10 @@ class CrashSimulation:
         if self._wishes_left and self._rng.random() < 0.01:
             self._wishes_left -= 1
             self._wish(self._rng.choice(_WISHES))
+        runs = self._rescales_left and self._master.core.status is JobStatus.RUNNING
+        if runs and self._scale_rng.random() < 0.01:
+            self._rescales_left -= 1
+            self._wish_for_rescale()
         if self._hurries_left and self._time_rng.random() < self._hurry:
             self._hurries_left -= 1
             self._go_to(self._clock.monotonic() + self._time_rng.uniform(0, _HURRY_SECONDS))
@@ -520,6 +545,36 @@ class CrashSimulation:
             drain = kind == "drain" and self._program.may_drain
             self._master.mailbox.append(events.StopWithSavepointRequested(number, directory, drain))
 
+    def _wish_for_rescale(self) -> None:
+        master = self._master
+        bounds = master.plans.with_default(self._scale_rng.randint(1, 4))
+        plan = self._fitting(master.plans, bounds)
+        if plan.parallelism == master.plan.parallelism:
+            master.mailbox.append(events.BoundsChanged(bounds))
+            return
+        number = 1 + next(self._numbers)  # 0 is the job itself
+        master.rescales[number] = plan
+        master.mailbox.append(events.RescaleRequested(number, plan, bounds))
+
+    def _fitting(self, plans: ProgramPlans, bounds: Mapping[str, Bounds]) -> JobPlan:
+        if not self._is_elastic:
+            return plans.plan(bounds)
+        return plans.largest(bounds, self._count_slots(plans, bounds)) or plans.smallest(bounds)
+
+    def _count_slots(self, plans: ProgramPlans, bounds: Mapping[str, Bounds]) -> int:
+        """At least so many that the job can run."""
+        return self._scale_rng.randint(plans.smallest(bounds).slots, plans.plan(bounds).slots)
+
+    def _rescaled(self, master: _Incarnation, answer: instructions.AnswerRescale) -> None:
+        is_own = answer.request == BY_ITSELF
+        wanted = master.plan if is_own else master.rescales.pop(answer.request)  # nobody is answered twice
+        if answer.error is None:
+            self.outcome.rescales += 1
+            if master.plan != wanted:
+                raise AssertionError("the job runs with another plan than it was asked to")
+        else:
+            self.outcome.refused_rescales += 1
+
     def _answered(self, master: _Incarnation, answer: instructions.AnswerSavepoint) -> None:
         if answer.path is not None and master is self._master:
             self.outcome.savepoints += 1
@@ -545,7 +600,7 @@ class CrashSimulation:
 
     def _start_master(self) -> None:
         """Start a driver, always with the same command: resume the job, else begin with the savepoint if there is one."""
-        plan, program = self._program.compile(self._rng.randint(1, min(4, MAX_PARALLELISM)))
+        plan, program, plans_from = self._program.compile(self._rng.randint(1, min(4, MAX_PARALLELISM)))
         configuration = Configuration.from_dict(dict(plan.options))
         # A new driver on an empty volume cannot know that there was something.
         self._volume.operations_away = 0
@@ -558,9 +613,11 @@ class CrashSimulation:
             policy=create_policy(configuration, self._rng),
             checkpoints=read_checkpoint_settings(configuration, plan.mode),
             heartbeat=HEARTBEAT,
+            elastic=ElasticSettings(None, 0.0, 0.0, 0.0) if self._is_elastic else None,
         )
-        core = MasterCore(taken.plan, settings, taken.start, self._rng)
-        self._master = _Incarnation(core, taken.store, taken.plan, deletions)
+        plans = plans_from(taken.plan)
+        core = MasterCore(taken.plan, settings, taken.start, self._rng, plans)
+        self._master = _Incarnation(core, taken.store, taken.plan, plans, deletions)
         self._master.mailbox.append(events.Submitted())
         self.outcome.masters += 1
 
@@ -631,6 +688,14 @@ class CrashSimulation:
                 master.complete = instruction
             case instructions.AnswerSavepoint():
                 self._answered(master, instruction)
+            case instructions.AnswerRescale():
+                self._rescaled(master, instruction)
+            case instructions.CountSlots(number, wanted):
+                slots = self._count_slots(master.plans, master.plans.bounds)
+                master.mailbox.append(events.SlotsCounted(number, min(wanted, slots)))
+            case instructions.ChangePlan(plan):
+                master.plan, master.is_new_plan = plan, True
+                master.storage_work.append(instruction)
             case instructions.AnswerCheckpoint() | instructions.AnswerQuery():
                 raise AssertionError("nobody has asked for a checkpoint, or for a state")
             case instructions.RunWork():
@@ -676,6 +741,11 @@ class CrashSimulation:
                 self._bury(attempt)
 
     def _start_attempt(self, master: _Incarnation, instruction: instructions.StartAttempt) -> None:
+        is_new_plan, master.is_new_plan = master.is_new_plan, False
+        if is_new_plan and not self._is_elastic and self._scale_rng.random() < 0.2:
+            error = NotEnoughSlotsError(needed=master.plan.slots, available=0)
+            master.mailbox.append(events.AttemptEnded(instruction.attempt, error))
+            return
         restore = instruction.restore
         attempt = _Attempt(instruction.attempt, master, self._clock)
         deployment = Deployment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +42,7 @@ from firesteel.jobmaster.events import (
     TaskDisconnected,
     TaskOrigin,
     TaskSaid,
+    TasksEndForRescale,
     TaskSilent,
     Timer,
     TimerElapsed,
@@ -48,6 +50,8 @@ from firesteel.jobmaster.events import (
 from firesteel.jobmaster.failure_history import FailureLabel, FailureLocation
 from firesteel.jobmaster.instructions import (
     AnnounceRestart,
+    AnswerRescale,
+    ChangePlan,
     ChangeStatus,
     CompleteJob,
     FindRestore,
@@ -793,6 +797,106 @@ def test_attempts_are_numbered_on_from_driver_to_driver() -> None:
     driver.fail()
     restart(driver)
     assert driver.machine.attempt == 1002
+
+
+# Another plan while the job runs.
+
+
+def wider() -> JobPlan:
+    """The plan with three subtasks of the second vertex."""
+    plan = two_stages()
+    count = replace(plan.vertices[1], parallelism=3)
+    return replace(plan, stages=(plan.stages[0], StagePlan(1, 3, (1,))), vertices=(plan.vertices[0], count))
+
+
+def ending_for_rescale(**settings: Any) -> Driver:
+    """A job whose tasks end with the checkpoint of a rescale."""
+    driver = Driver(remote=False, **settings).run()
+    assert driver.on(TasksEndForRescale(1, 7, wider(), None, 5)) == []
+    return driver
+
+
+def rescaled(**settings: Any) -> Driver:
+    """A job whose tasks have ended for a rescale; the next attempt starts."""
+    driver = ending_for_rescale(**settings)
+    for task in TASKS:
+        driver.say(task, TaskFinished())
+    assert driver.end() == [
+        ChangeStatus(JobStatus.RESTARTING),
+        ChangePlan(wider(), in_order=True),
+        SetTimer(1, Timer.RESTART, 0.0),
+    ]
+    assert driver.on(TimerElapsed(1, Timer.RESTART)) == [FindRestore(2)]
+    driver.on(RestoreFound(2, JobRestore(TaskRestore(5, "root"))))
+    return driver
+
+
+def test_when_all_tasks_have_ended_for_a_rescale_others_take_their_place() -> None:
+    driver = rescaled()
+    started = driver.instructions[-1]
+    assert isinstance(started, StartAttempt)
+    assert started.restore is not None
+    assert started.restore.tasks.ended_in_order
+    assert [status.task for status in driver.machine.task_statuses()] == [*TASKS, TaskId(1, 2)]
+    driver.connect(*TASKS, TaskId(1, 2))
+    for task in TASKS:
+        driver.say(task, TaskStarted("h", 1))
+    assert driver.say(TaskId(1, 2), TaskStarted("h", 1)) == [
+        ChangeStatus(JobStatus.RUNNING),
+        AnswerRescale(7),
+    ]
+    assert driver.machine.failures == ()
+
+
+def test_a_task_that_fails_while_tasks_end_for_a_rescale_leaves_the_plan_as_it_was() -> None:
+    driver = ending_for_rescale(policy=FixedDelay(5, 0.0))
+    driver.fail()
+    assert driver.machine.status is JobStatus.RESTARTING
+    assert not any(isinstance(each, ChangePlan) for each in driver.instructions)
+
+
+def test_a_rescale_that_was_given_up_does_not_happen_when_the_job_ends_later() -> None:
+    """The engine ends the attempt, and one task never said that it had finished."""
+    driver = ending_for_rescale(policy=FixedDelay(5, 0.0))
+    driver.say(A, TaskFinished())
+    driver.end()
+    driver.on(TimerElapsed(1, Timer.RESTART))
+    driver.on(RestoreFound(2, JobRestore(TaskRestore(5, "root"))))
+    driver.all_start()
+    for task in TASKS:
+        driver.say(task, TaskFinished())
+    driver.end()
+    assert driver.completion.status is JobStatus.FINISHED
+
+
+def test_a_plan_without_slots_is_undone_and_costs_no_restart() -> None:
+    driver = rescaled()
+    out = driver.end(NotEnoughSlotsError(needed=4, available=3))
+    assert ChangePlan(two_stages()) in out
+    (answer,) = [each for each in out if isinstance(each, AnswerRescale)]
+    assert "keeps its parallelism: not enough slots: the job needs 4, Spark has 3" in str(answer.error)
+    assert out[-1] == SetTimer(2, Timer.RESTART, 0.0)
+    assert driver.machine.status is JobStatus.RESTARTING
+
+
+def test_a_plan_of_which_a_task_has_run_is_not_undone() -> None:
+    driver = rescaled(policy=FixedDelay(5, 0.0))
+    driver.connect(A)
+    driver.say(A, TaskStarted("h", 1))
+    driver.end(RuntimeError("lost"))
+    driver.on(TimerElapsed(2, Timer.RESTART))
+    driver.on(RestoreFound(3, None))
+    out = driver.end(NotEnoughSlotsError(needed=4, available=3))
+    assert not any(isinstance(each, ChangePlan | AnswerRescale) for each in out)
+
+
+def test_a_job_that_is_cancelled_while_tasks_end_for_a_rescale_is_over() -> None:
+    driver = ending_for_rescale()
+    driver.on(CancelRequested())
+    for task in TASKS:
+        driver.say(task, TaskFinished())
+    driver.end()
+    assert driver.completion.status is JobStatus.CANCELED
 
 
 class AnyOrder(RuleBasedStateMachine):

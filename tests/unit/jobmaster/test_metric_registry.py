@@ -72,7 +72,7 @@ def registry(*reports: tuple[TaskId, TaskReport], **job: Any) -> MetricRegistry:
     book = ReportBook(PLAN)
     for task, report in reports:
         book.record(task, report)
-    return MetricRegistry(PLAN, "5e", book, lambda: {"uptime": 5, "numRestarts": 2, **job}, lambda: 3)
+    return MetricRegistry("5e", book, lambda: {"uptime": 5, "numRestarts": 2, **job}, lambda: 3)
 
 
 def of_map(name: str, kind: MetricKind, value: Any, *scope: str, values: tuple[int, ...] = ()) -> MetricValue:
@@ -172,7 +172,7 @@ def test_a_new_attempt_begins_rates_anew() -> None:
     book = ReportBook(PLAN)
     book.record(*second_stage(0, 100))
     book.clear()
-    assert MetricRegistry(PLAN, "5e", book, dict).vertex(1) == {}
+    assert MetricRegistry("5e", book, dict).vertex(1) == {}
 
 
 def reported(found: MetricRegistry, name: str) -> list[ReportedMetric]:

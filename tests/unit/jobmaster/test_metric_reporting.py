@@ -72,7 +72,7 @@ def registry(name: str = "job") -> MetricRegistry:
     flow = Flow()
     flow.collect(flow.source([1]), "out")
     plan = flow.plan()
-    return MetricRegistry(plan, name, ReportBook(plan), lambda: {"uptime": 1})
+    return MetricRegistry(name, ReportBook(plan), lambda: {"uptime": 1})
 
 
 def test_a_reporter_is_opened_told_again_and_again_and_closed() -> None:

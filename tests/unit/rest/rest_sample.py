@@ -49,7 +49,7 @@ def metric_registry(snapshot: JobSnapshot) -> MetricRegistry:
     book = ReportBook(plan())
     for task, made in snapshot.reports.items():
         book.record(task, made)
-    return MetricRegistry(plan(), JOB_ID, book, lambda: {"numRestarts": snapshot.statistics.restarts})
+    return MetricRegistry(JOB_ID, book, lambda: {"numRestarts": snapshot.statistics.restarts})
 
 
 def status(task: TaskId, *states: ExecutionState, attempt: int = 1) -> TaskStatus:

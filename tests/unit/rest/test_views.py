@@ -15,12 +15,24 @@ from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.failure_history import FailureHistory, FailureLocation
 from firesteel.jobmaster.host_history import HostHistory
 from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.jobmaster.rescale_history import RescaleCause, RescaleHistory
 from firesteel.jobmaster.task_states import ExecutionState
 from firesteel.plan.executor import SlotWait
 from firesteel.plan.heartbeat import HeartbeatSettings
 from firesteel.rest.metric_source import KeptMetrics
+from firesteel.rest.schemas import array, reference
 from firesteel.rest.served_jobs import EndedJob
-from firesteel.rest.views import checkpoints, driver, exceptions, hosts, jobs, metrics, subtasks, vertices
+from firesteel.rest.views import (
+    checkpoints,
+    driver,
+    exceptions,
+    hosts,
+    jobs,
+    metrics,
+    rescales,
+    subtasks,
+    vertices,
+)
 from firesteel_support.rest_client import check_shape
 
 SNAPSHOTS = [sample.created(), sample.running(), sample.restarting(), sample.finished()]
@@ -39,7 +51,10 @@ def test_jobs_have_their_shapes_in_every_state(snapshot: JobSnapshot) -> None:
     check_shape(jobs.job_details(outline, snapshot), "JobDetails")
     check_shape(jobs.job_plan(outline, snapshot.job_id), "JobPlan")
     check_shape(jobs.job_config(outline, snapshot.job_id), "JobConfig")
-    check_shape(jobs.resource_requirements(outline), "ResourceRequirements")
+    check_shape(rescales.resource_requirements(outline, snapshot), "ResourceRequirements")
+    check_shape(rescales.rescale_config(outline), "RescaleConfig")
+    check_shape(rescales.rescale_overview(snapshot), "RescalesOverview")
+    check_shape(rescales.rescale_summary(snapshot), "RescalesSummary")
     check_shape(jobs.execution_result(snapshot, {"seen": 3}, None), "ExecutionResult")
     check_shape(driver.cluster_overview([(outline, snapshot)]), "ClusterOverview")
     check_shape(hosts.job_hosts(snapshot), "JobHosts")
@@ -78,6 +93,29 @@ def test_checkpoints_have_their_shapes_in_every_state(snapshot: JobSnapshot) -> 
         check_shape(checkpoints.checkpoint_details(outline, one), "Checkpoint")
         for vertex in outline.vertices:
             check_shape(checkpoints.subtask_details(vertex, one), "CheckpointSubtasks")
+
+
+def test_rescales_have_their_shapes_while_they_last_and_after() -> None:
+    history = RescaleHistory()
+    history.begin(1, RescaleCause.REQUEST, sample.plan(), sample.plan(), 1.0)
+    for ends in (None, ValueError("no room"), None):
+        snapshot = replace(sample.running(), rescales=history.newest_first, rescale_counts=history.counts)
+        check_shape(rescales.rescale_history(snapshot), array(reference("Rescale")))
+        check_shape(rescales.rescale_overview(snapshot), "RescalesOverview")
+        check_shape(rescales.rescale_summary(snapshot), "RescalesSummary")
+        history.end(1, ends, 3.5)
+        history.begin(1, RescaleCause.MORE_SLOTS, sample.plan(), sample.plan(), 4.0)
+    counts = rescales.rescale_overview(snapshot)["rescalesCounts"]
+    assert counts == {"ignored": 0, "inProgress": 1, "completed": 1, "failed": 1}
+    failed = rescales.rescale_overview(snapshot)["latest"]["failed"]
+    assert failed["schedulerStates"][0]["stringifiedException"] == "no room"
+
+
+def test_slots_of_a_job_that_waits_for_them_are_those_that_there_are() -> None:
+    waiting = replace(sample.created(), wanted_slots=9, known_slots=1)
+    overview = driver.cluster_overview([(sample.outline(), waiting)])
+    assert (overview["slots-total"], overview["jobs-running"]) == (1, 1)
+    assert jobs.job_details(sample.outline(), waiting)["slots"] == {"wanted": 9, "known": 1, "used": 0}
 
 
 def test_the_driver_has_its_shapes() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError
 from firesteel.plan.executor import SlotWait
+from firesteel.spark import session
 from firesteel.spark.slots import Slots, await_slots
 
 
@@ -85,3 +87,20 @@ def test_cancel_ends_the_wait_at_once() -> None:
     with pytest.raises(JobCancelledError, match="waited for 8 slots"):
         cluster.wait(8, 300.0, wanted_until=7.0)
     assert cluster.now < 8.0
+
+
+@pytest.mark.parametrize(
+    ("options", "slots"),
+    [
+        ({}, 9),  # an embedded Spark is as large as its job needs
+        ({"firesteel.spark.slots": "4"}, 4),
+        ({"firesteel.spark.slots": "40"}, 9),
+        ({"firesteel.spark.master": "local[2]"}, 2),
+        ({"firesteel.spark.master": "local"}, 1),
+    ],
+)
+def test_what_a_local_spark_would_have_is_known_before_it_starts(
+    options: dict[str, str], slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert session.count_slots(Configuration.from_dict(options), 9) == slots

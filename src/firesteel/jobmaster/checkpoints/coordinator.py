@@ -21,6 +21,9 @@ then takes a STOP savepoint, behind which sources send nothing; nothing else beg
 over. To drain, sources are ended first and the FINAL checkpoint is a savepoint; when that fails, the job goes back to
 its newest checkpoint, because its sources have ended.
 
+A rescale goes like a stop, with a RESCALE checkpoint: when it is complete the tasks end, and `EndTasksForRescale` says what
+follows. When it is not, the job goes on as it was.
+
 A job without checkpoints (no interval) takes savepoints, too. Its tasks do not wait for a last checkpoint, so they are
 asked to stay before a savepoint begins: `waiting_savepoints`.
 """
@@ -33,7 +36,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from firesteel.checkpoint.storage import join_uri
-from firesteel.common.errors import CheckpointError, JobCancelledError
+from firesteel.common.errors import CheckpointError, JobCancelledError, RescaleError
 from firesteel.common.job_status import JobStatus
 from firesteel.common.time import to_millis
 from firesteel.jobmaster.checkpoints.coordinator_messages import (
@@ -42,11 +45,13 @@ from firesteel.jobmaster.checkpoints.coordinator_messages import (
     AttemptStarting,
     CoordinatorEvent,
     CoordinatorInstruction,
+    EndTasksForRescale,
     EnumeratorsFailed,
     EnumeratorsSaved,
     FailAttempt,
     FailJob,
     JobOver,
+    PlanChanged,
     SaveEnumerators,
     TaskHasEnded,
     TaskIsStaying,
@@ -64,6 +69,7 @@ from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
     CheckpointRequested,
+    RescaleRequested,
     SavepointRequested,
     StopWithSavepointRequested,
     Timer,
@@ -71,6 +77,7 @@ from firesteel.jobmaster.events import (
 )
 from firesteel.jobmaster.instructions import (
     AnswerCheckpoint,
+    AnswerRescale,
     AnswerSavepoint,
     CleanUp,
     DiscardSnapshots,
@@ -138,11 +145,12 @@ class _Stopping(enum.Enum):
 
 @dataclass(slots=True)
 class _Stop:
-    """A request to stop with a savepoint."""
+    """A request to stop with a savepoint, or to go on as another plan (``rescale``)."""
 
     request: int
     directory: str
-    drain: bool
+    drain: bool = False
+    rescale: RescaleRequested | None = None
     phase: _Stopping = _Stopping.WAITING
     has_ended_sources: bool = False
     path: str = ""
@@ -171,14 +179,8 @@ class CheckpointCoordinator:
         self._job_name = plan.name
         self._root = root
         self._random = Random() if random is None else random
-        self._subtasks: frozenset[Subtask] = frozenset(
-            (vertex.id, subtask) for vertex in plan.vertices for subtask in range(vertex.parallelism)
-        )
-        self._vertices = plan.vertices
-        self._names = {vertex.id: (vertex.name, vertex.parallelism) for vertex in plan.vertices}
-        self._tasks = tuple(TaskId(stage.index, i) for stage in plan.stages for i in range(stage.tasks))
-        self._source_tasks = _source_tasks(plan)
-        self._waiting_savepoints = WaitingSavepoints(self._tasks)
+        self._use(plan)
+        self._rescales: set[int] = set()  # requests for another parallelism that have no answer yet
         self._first_id = self._next_id = next_id
         self._newest = max(completed, default=0)  # complete one, without savepoints
         self._statistics = CheckpointStatistics(remembered=settings.history_size)
@@ -204,6 +206,17 @@ class CheckpointCoordinator:
         self._last_end = 0.0
         self._final_due = 0.0
         self._wake_at: float | None = None
+
+    def _use(self, plan: JobPlan) -> None:
+        """Who takes part in the checkpoints of attempts of this plan."""
+        self._subtasks: frozenset[Subtask] = frozenset(
+            (vertex.id, subtask) for vertex in plan.vertices for subtask in range(vertex.parallelism)
+        )
+        self._vertices = plan.vertices
+        self._names = {vertex.id: (vertex.name, vertex.parallelism) for vertex in plan.vertices}
+        self._tasks = tuple(TaskId(stage.index, i) for stage in plan.stages for i in range(stage.tasks))
+        self._source_tasks = _source_tasks(plan)
+        self._waiting_savepoints = WaitingSavepoints(self._tasks)
 
     @property
     def statistics(self) -> CheckpointStatistics:
@@ -246,7 +259,9 @@ class CheckpointCoordinator:
             case EnumeratorsFailed(checkpoint_id, error):
                 if (begun := self._collecting.get(checkpoint_id)) is not None:
                     self._fail(begun, f"an enumerator cannot be saved: {error}", error)
-            case SavepointRequested() | StopWithSavepointRequested():
+            case SavepointRequested() | StopWithSavepointRequested() | RescaleRequested():
+                if isinstance(event, RescaleRequested):
+                    self._rescales.add(event.request)
                 self._on_request(event)
             case CheckpointRequested():
                 self._on_checkpoint_requested(event)
@@ -267,6 +282,8 @@ class CheckpointCoordinator:
                 self._on_running(attempt, point)
             case AttemptOver(error):
                 self._on_attempt_over(error)
+            case PlanChanged(plan):
+                self._on_plan_changed(plan)
             case JobOver(status):
                 self._on_job_over(status)
         if self._is_running:
@@ -290,6 +307,13 @@ class CheckpointCoordinator:
                 Restoration(point.checkpoint_id, to_millis(self._now), point.path, point.is_savepoint)
             )
 
+    def _on_plan_changed(self, plan: JobPlan) -> None:
+        self._is_running = False
+        if self._stop is not None:
+            self._rescales.discard(self._stop.request)  # answered when the new tasks run
+            self._stop = None
+        self._use(plan)
+
     def _on_attempt_over(self, error: BaseException) -> None:
         self._is_running = False
         reason = f"the job did not get that far: {error}"
@@ -302,7 +326,8 @@ class CheckpointCoordinator:
         if stop is None or stop.phase is _Stopping.TAKING:
             return  # answered with its checkpoint, now or when storage has said what became of it
         if stop.phase is _Stopping.TAKEN:
-            reason = f"savepoint {stop.path} is complete, but the job failed before it had ended: {error}"
+            what = "savepoint" if stop.rescale is None else "checkpoint"
+            reason = f"{what} {stop.path} is complete, but the job failed before it had ended: {error}"
         self._answer(stop.request, None, reason)
 
     def _on_job_over(self, status: JobStatus) -> None:
@@ -316,7 +341,7 @@ class CheckpointCoordinator:
         self._refuse_waiting(reason)
         stop, self._stop = self._stop, None
         if stop is not None and stop.phase is _Stopping.TAKEN:
-            self._answer(stop.request, stop.path)
+            self._answer(stop.request, stop.path, reason)
         elif stop is not None and stop.phase is not _Stopping.TAKING:
             self._answer(stop.request, None, reason)
         if self.is_periodic or self._statistics.begun:
@@ -434,6 +459,8 @@ class CheckpointCoordinator:
                 self._on_savepoint(request, directory)
             case StopWithSavepointRequested(request, directory, drain):
                 self._on_stop(request, directory, drain)
+            case RescaleRequested():
+                self._on_rescale(requested)
 
     def _on_task_ended(self, task: TaskId) -> None:
         if self.is_periodic or self._is_ending:
@@ -478,17 +505,34 @@ class CheckpointCoordinator:
             self._stop = _Stop(request, chosen, drain)
             self._supersede_all(CheckpointKind.CHECKPOINT, CheckpointKind.FINAL)
 
+    def _on_rescale(self, requested: RescaleRequested) -> None:
+        under_way = (*self._collecting.values(), *self._publishing.values())
+        why = "the job is ending" if self._all_ended else self._in_the_way(under_way)
+        if why:
+            self._answer(requested.request, None, why)
+            return
+        self._stop = _Stop(requested.request, "", rescale=requested)
+        self._supersede_all(CheckpointKind.CHECKPOINT)
+
+    def _in_the_way(self, under_way: tuple[_Checkpoint, ...]) -> str:
+        """What keeps the job from taking a savepoint now, or from ending with one; empty when nothing does."""
+        if not self._is_running:
+            return "not all tasks of the job are running"
+        if self._stop is not None and self._stop.rescale is not None:
+            return "its parallelism is being changed"
+        if self._stop is not None:
+            return "the job is being stopped with another savepoint"
+        if self._is_ending or any(checkpoint.kind.ends_tasks for checkpoint in under_way):
+            return "the job is ending"
+        return ""
+
     def _accepted(
-        self, request: int, directory: str | None, in_the_way: tuple[_Checkpoint, ...]
+        self, request: int, directory: str | None, under_way: tuple[_Checkpoint, ...]
     ) -> str | None:
         """The directory for a savepoint, when one can be taken now; the request is answered when not."""
         chosen = directory or self._settings.savepoint_directory
-        if not self._is_running:
-            self._answer(request, None, "not all tasks of the job are running")
-        elif self._stop is not None:
-            self._answer(request, None, "the job is being stopped with another savepoint")
-        elif self._is_ending or any(checkpoint.kind.ends_job for checkpoint in in_the_way):
-            self._answer(request, None, "the job is ending")
+        if why := self._in_the_way(under_way):
+            self._answer(request, None, why)
         elif not chosen:
             self._answer(
                 request,
@@ -509,6 +553,7 @@ class CheckpointCoordinator:
             self._refuse_waiting(f"not all tasks have answered after {self._settings.timeout:g} s")
         if self._is_ending or not self._is_running:
             return
+        self._refuse_late_rescale()
         if self._stop is not None:
             self._continue_stopping(self._stop)
         elif not self.is_periodic:
@@ -545,6 +590,18 @@ class CheckpointCoordinator:
     def _all_ended(self) -> bool:
         return len(self._ended) == len(self._subtasks)
 
+    def _refuse_late_rescale(self) -> None:
+        """All input was processed while a rescale waited for something else: the job ends instead."""
+        stop = self._stop
+        if (
+            stop is not None
+            and stop.rescale is not None
+            and stop.phase is _Stopping.WAITING
+            and self._all_ended
+        ):
+            self._stop = None
+            self._answer(stop.request, None, "the job is ending")
+
     def _continue_stopping(self, stop: _Stop) -> None:
         if self._collecting or self._publishing:
             return
@@ -557,13 +614,14 @@ class CheckpointCoordinator:
             self._send(StopSources(), self._source_tasks)
         elif stop.phase is _Stopping.WAITING:
             stop.phase = _Stopping.TAKING
-            self._begin(CheckpointKind.STOP, stop.request, stop.directory)
+            kind = CheckpointKind.STOP if stop.rescale is None else CheckpointKind.RESCALE
+            self._begin(kind, stop.request, stop.directory)
 
     def _begin_final_checkpoint_when_due(self) -> None:
         self._supersede_all(CheckpointKind.CHECKPOINT)
         others = (*self._collecting.values(), *self._publishing.values())
         if self._now >= self._final_due and not any(
-            checkpoint.kind.ends_job or checkpoint.kind.is_savepoint for checkpoint in others
+            checkpoint.kind.ends_tasks or checkpoint.kind.is_savepoint for checkpoint in others
         ):
             self._begin(CheckpointKind.FINAL)
 
@@ -597,9 +655,9 @@ class CheckpointCoordinator:
         self._failures = 0
         if self._is_of_this_attempt(checkpoint):
             self._needs_full &= checkpoint.kind.is_savepoint
-            self._is_ending = checkpoint.kind.ends_job
+            self._is_ending = checkpoint.kind.ends_tasks
             self._supersede_older(checkpoint)
-            self._send(CheckpointCompleted(checkpoint.id, final=checkpoint.kind.ends_job), self._tasks)
+            self._send(CheckpointCompleted(checkpoint.id, final=checkpoint.kind.ends_tasks), self._tasks)
         self._tell_about(checkpoint, path)
         if not checkpoint.kind.is_savepoint:
             self._newest = max(self._newest, checkpoint.id)
@@ -614,18 +672,21 @@ class CheckpointCoordinator:
         return self._is_running and checkpoint.attempt == self._attempt
 
     def _tell_about(self, checkpoint: _Checkpoint, path: str) -> None:
-        if not checkpoint.kind.ends_job:
+        if not checkpoint.kind.ends_tasks:
             self._answer(checkpoint.request, path)
         elif self._stop is not None and self._stop.request == checkpoint.request:
             self._stop.phase, self._stop.path = _Stopping.TAKEN, path
+            if self._stop.rescale is not None:
+                self._out.append(EndTasksForRescale(self._stop.rescale, checkpoint.id))
         elif checkpoint.request is not None:
+            what = "checkpoint" if checkpoint.kind is CheckpointKind.RESCALE else "savepoint"
             self._answer(
-                checkpoint.request, None, f"savepoint {path} is complete, but the job had failed before"
+                checkpoint.request, None, f"{what} {path} is complete, but the job had failed before"
             )
 
     def _supersede_older(self, checkpoint: _Checkpoint) -> None:
         for other in list(self._collecting.values()):
-            if checkpoint.kind.ends_job:
+            if checkpoint.kind.ends_tasks:
                 self._supersede(other, "the job has ended before it")
             elif other.id < checkpoint.id and other.kind is CheckpointKind.CHECKPOINT:
                 self._supersede(other, f"checkpoint {checkpoint.id} was complete before it")
@@ -645,7 +706,7 @@ class CheckpointCoordinator:
         self._abort(checkpoint)
         self._last_end = self._now
         stop = self._stop
-        if checkpoint.kind.is_savepoint:
+        if checkpoint.kind.is_savepoint or checkpoint.kind is CheckpointKind.RESCALE:
             self._answer(checkpoint.request, None, reason, cause)
             if stop is not None and stop.request == checkpoint.request:
                 self._stop = None
@@ -729,11 +790,20 @@ class CheckpointCoordinator:
     ) -> None:
         if request is None:
             return
+        if request in self._rescales:
+            self._answer_rescale(request, reason, cause)
+            return
         error = None
         if path is None:
             error = CheckpointError(f"no savepoint of job '{self._job_name}': {reason}")
             error.__cause__ = cause
         self._out.append(AnswerSavepoint(request, path, error))
+
+    def _answer_rescale(self, request: int, reason: str, cause: BaseException | None) -> None:
+        self._rescales.discard(request)
+        error = RescaleError(f"job '{self._job_name}' keeps its parallelism: {reason}")
+        error.__cause__ = cause
+        self._out.append(AnswerRescale(request, error))
 
     def _answer_checkpoint(
         self, requests: tuple[int, ...], checkpoint_id: int | None, reason: str = ""

@@ -10,12 +10,14 @@ from firesteel.jobmaster.events import (
     CheckpointNotPublished,
     CheckpointPublished,
     CheckpointRequested,
+    RescaleRequested,
     SavepointRequested,
     StopWithSavepointRequested,
     TimerElapsed,
 )
 from firesteel.jobmaster.instructions import (
     AnswerCheckpoint,
+    AnswerRescale,
     AnswerSavepoint,
     CleanUp,
     DiscardSnapshots,
@@ -25,6 +27,7 @@ from firesteel.jobmaster.instructions import (
     SubsumeOlder,
 )
 from firesteel.jobmaster.job_restore import JobRestore
+from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import SnapshotAcknowledged, SnapshotDeclined, SubtaskEnded, TaskId
 
 
@@ -101,6 +104,21 @@ class FailAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """Event: the tasks have ended in order, and those of the next attempt are of this plan."""
+
+    plan: JobPlan
+
+
+@dataclass(frozen=True, slots=True)
+class EndTasksForRescale:
+    """Instruction: the checkpoint of a rescale is complete; see `TasksEndForRescale`."""
+
+    rescale: RescaleRequested
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class FailJob:
     """Instruction: the job is not this master's any more."""
 
@@ -122,12 +140,15 @@ CoordinatorEvent = (
     | SavepointRequested
     | StopWithSavepointRequested
     | CheckpointRequested
+    | RescaleRequested
+    | PlanChanged
     | CheckpointPublished
     | CheckpointNotPublished
     | TimerElapsed
 )
 CoordinatorInstruction = (
     SaveEnumerators
+    | EndTasksForRescale
     | FailAttempt
     | FailJob
     | SendToTasks
@@ -138,4 +159,5 @@ CoordinatorInstruction = (
     | CleanUp
     | AnswerSavepoint
     | AnswerCheckpoint
+    | AnswerRescale
 )

@@ -32,6 +32,7 @@ from firesteel.jobmaster.events import (
     RestoreNotFound,
 )
 from firesteel.jobmaster.instructions import (
+    ChangePlan,
     CleanUp,
     Deletion,
     DiscardSnapshots,
@@ -102,6 +103,8 @@ class CheckpointStore:
                     return RestoreFound(attempt, self._find(unusable))
                 except Exception as error:  # noqa: BLE001
                     return RestoreNotFound(attempt, error)
+            case ChangePlan(plan):
+                self._plan = plan  # what is published from now on is of its attempts
             case DiscardSnapshots() | SubsumeOlder():
                 if self._deletions is None:
                     self._delete(instruction)

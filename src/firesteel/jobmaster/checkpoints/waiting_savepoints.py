@@ -1,4 +1,4 @@
-"""Requests for savepoints of a job that takes no checkpoints: they wait until no task can end any more.
+"""Requests for savepoints, or for another parallelism, of a job that takes no checkpoints: they wait until no task can end any more.
 
 The tasks of such a job end when they have processed everything, each by itself. A savepoint needs all of them, from its
 beginning to its end, so they are asked to stay first, and told that they may end when it is over. A job of which
@@ -7,10 +7,11 @@ nobody wants a savepoint is not concerned.
 
 from __future__ import annotations
 
-from firesteel.jobmaster.events import SavepointRequested, StopWithSavepointRequested
+from firesteel.jobmaster.events import RescaleRequested, SavepointRequested, StopWithSavepointRequested
 from firesteel.plan.messages import TaskId
 
-SavepointRequest = SavepointRequested | StopWithSavepointRequested
+#: What needs all tasks from its beginning to its end.
+SavepointRequest = SavepointRequested | StopWithSavepointRequested | RescaleRequested
 
 
 class WaitingSavepoints:

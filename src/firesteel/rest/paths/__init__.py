@@ -10,6 +10,7 @@ from firesteel.rest.paths import (
     log_levels,
     missing,
     queryable_states,
+    rescales,
     task_managers,
     vertices,
 )
@@ -27,6 +28,7 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(
             *vertices.ENDPOINTS,
             *checkpoints.ENDPOINTS,
             *queryable_states.ENDPOINTS,
+            *rescales.ENDPOINTS,
             *missing.ENDPOINTS,
         ),
         key=lambda endpoint: [(part.startswith("{"), part) for part in endpoint.path.split("/")],

@@ -12,11 +12,11 @@ from firesteel.common.completable_future import CompletableFuture
 from firesteel.common.errors import CheckpointError
 from firesteel.common.options import CHECKPOINTING_INCREMENTAL, SAVEPOINT_DIR
 from firesteel.rest.endpoints import Call, Endpoint
-from firesteel.rest.errors import Malformed, NotFound, NotThere
+from firesteel.rest.errors import Malformed, NotThere
 from firesteel.rest.paths.found import checkpoint_in, job_in, vertex_in
+from firesteel.rest.paths.triggers import operation_status, start_operation
 from firesteel.rest.served_jobs import JobControl, ServedJob
 from firesteel.rest.views import checkpoints as views
-from firesteel.rest.views.jobs import failure_cause
 
 __all__ = ["ENDPOINTS"]
 
@@ -89,50 +89,20 @@ def _directory(call: Call, job: ServedJob, name: str) -> str | None:
 def _start(
     call: Call, kind: str, job: ServedJob, begin: Callable[[JobControl], CompletableFuture]
 ) -> dict[str, Any]:
-    def begun() -> CompletableFuture:
-        control = job.control
-        if control is None:
-            status = job.snapshot().status.name
-            return CompletableFuture.failed(CheckpointError(f"no {kind}: the job is over: {status}"))
-        return _attempted(lambda: begin(control))
-
-    scope = (kind, call.path["jobid"])
-    return {"request-id": call.context.operations.start(scope, call.body.get("triggerId"), begun)}
-
-
-def _attempted(begin: Callable[[], CompletableFuture]) -> CompletableFuture:
-    try:
-        return begin()
-    except Exception as error:  # noqa: BLE001 - whoever asks with the trigger id shall know
-        return CompletableFuture.failed(error)
+    return start_operation(call, kind, job, begin, CheckpointError)
 
 
 # Asking how it went.
 
 
-def _status(call: Call, kind: str, result: str, failure: str) -> Any:
-    scope = (kind, call.path.get("jobid", ""))
-    outcome = call.context.operations.find(scope, call.path["triggerid"])
-    if outcome is None:
-        raise NotFound(
-            f"no {kind} was started with the trigger id {call.path['triggerid']}, or it is forgotten"
-        )
-    if not outcome.done():
-        return {"status": {"id": "IN_PROGRESS"}, "operation": None}
-    error = outcome.exception()
-    if error is not None:
-        return {"status": {"id": "COMPLETED"}, "operation": {failure: failure_cause(error)}}
-    return {"status": {"id": "COMPLETED"}, "operation": {result: outcome.result()} if result else {}}
-
-
 def _checkpoint_status(call: Call) -> Any:
     job_in(call)
-    return _status(call, "checkpoint", "checkpointId", "failureCause")
+    return operation_status(call, "checkpoint", "checkpointId", "failureCause")
 
 
 def _savepoint_status(call: Call) -> Any:
     job_in(call)
-    return _status(call, "savepoint", "location", "failure-cause")
+    return operation_status(call, "savepoint", "location", "failure-cause")
 
 
 def _dispose(call: Call) -> Any:
@@ -159,7 +129,7 @@ def _disposal(path: str) -> CompletableFuture:
 
 
 def _disposal_status(call: Call) -> Any:
-    return _status(call, "disposal", "", "failure-cause")
+    return operation_status(call, "disposal", "", "failure-cause")
 
 
 ENDPOINTS = (

@@ -58,10 +58,6 @@ def _environment(call: Call) -> Any:
     return driver_views.environment()
 
 
-def _requirements(call: Call) -> Any:
-    return views.resource_requirements(job_in(call).outline)
-
-
 def _result(call: Call) -> Any:
     job = job_in(call)
     return views.execution_result(job.snapshot(), job.accumulators(), job.error())
@@ -140,13 +136,6 @@ ENDPOINTS = (
         "GET", "/jobs/{jobid}/jobmanager/config", _options, _OPTIONS, "Options of a job, without secrets."
     ),
     Endpoint("GET", "/jobs/{jobid}/jobmanager/environment", _environment, "Environment", "The interpreter."),
-    Endpoint(
-        "GET",
-        "/jobs/{jobid}/resource-requirements",
-        _requirements,
-        "ResourceRequirements",
-        "The slots that each vertex needs.",
-    ),
     Endpoint("GET", "/jobs/{jobid}/execution-result", _result, "ExecutionResult", "How a job has ended."),
     Endpoint(
         "GET",

@@ -11,7 +11,6 @@ from firesteel.rest.errors import NotFound, NotThere
 __all__ = ["ENDPOINTS", "MISSING"]
 
 _ARTIFACTS = "a driver runs one program and takes no others; start it with 'firesteel run'"
-_RESCALING = "a job keeps its parallelism while it runs; stop it with a savepoint and start it again with 'firesteel run -s PATH -p N'"
 _DATASETS = "there are no cached data sets: results of one job that another reads are written by a sink"
 _APPLICATIONS = "a driver runs one program, whose jobs GET /jobs lists"
 _LOG_URL = "logs are here, and nowhere else: GET /jobmanager/logs and GET /taskmanagers/:taskmanagerid/logs"
@@ -26,14 +25,6 @@ MISSING: tuple[tuple[str, str, int, str], ...] = (
     ("POST", "/jars/{jarid}/plan", 501, _ARTIFACTS),
     ("POST", "/jars/{jarid}/run", 501, _ARTIFACTS),
     ("POST", "/jars/{jarid}/run-application", 501, _ARTIFACTS),
-    ("PATCH", "/jobs/{jobid}/rescaling", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescaling/{triggerid}", 501, _RESCALING),
-    ("PUT", "/jobs/{jobid}/resource-requirements", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/config", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/details/{rescaleuuid}", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/history", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/overview", 501, _RESCALING),
-    ("GET", "/jobs/{jobid}/rescales/summary", 501, _RESCALING),
     ("PATCH", "/jobs/{jobid}/clientHeartbeat", 501, _HEARTBEAT),
     ("DELETE", "/cluster", 501, _CLUSTER),
     ("GET", "/applications/overview", 501, _APPLICATIONS),

@@ -50,7 +50,7 @@ def dashboard_config(may_change: bool = True) -> dict[str, Any]:
         "features": {
             "web-submit": False,
             "web-cancel": may_change,
-            "web-rescale": False,
+            "web-rescale": may_change,
             "web-history": False,
         },
     }
@@ -59,12 +59,15 @@ def dashboard_config(may_change: bool = True) -> dict[str, Any]:
 def cluster_overview(
     jobs: Sequence[tuple[JobOutline, JobSnapshot]], managers: Sequence[TaskManager] = ()
 ) -> dict[str, Any]:
-    """Slots and jobs in figures. Where the engine does not tell its slots, they are those that running jobs have asked for."""
+    """Slots and jobs in figures. Where the engine does not tell its slots, they are those that running jobs have asked for.
+
+    Of a job that makes do with fewer, they are those that there are.
+    """
     states = [snapshot.status for _, snapshot in jobs]
     ended = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
     running = [(outline, snapshot) for outline, snapshot in jobs if snapshot.status not in ended]
     known = sum(manager.slots for manager in managers if manager.executor is not None)
-    total = known or sum(outline.slots for outline, _ in running)
+    total = known or sum(_slots(outline, snapshot) for outline, snapshot in running)
     used = sum(running_tasks(snapshot) for _, snapshot in running)
     return {
         "taskmanagers": len(managers),
@@ -79,6 +82,10 @@ def cluster_overview(
         "flink-version": __version__,
         "flink-commit": _REVISION,
     }
+
+
+def _slots(outline: JobOutline, snapshot: JobSnapshot) -> int:
+    return outline.slots if snapshot.known_slots is None else snapshot.known_slots
 
 
 def configuration_entries(options: Mapping[str, str]) -> list[dict[str, str]]:

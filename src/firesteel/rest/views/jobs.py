@@ -11,8 +11,7 @@ from firesteel.common.accumulators import Accumulator
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_snapshot import JobSnapshot
 from firesteel.jobmaster.task_states import ExecutionState
-from firesteel.plan.operator_specs import RuntimeMode
-from firesteel.rest.outline import InputOutline, JobOutline, VertexOutline
+from firesteel.rest.outline import InputOutline, JobOutline, VertexOutline, scheduler_of
 from firesteel.rest.views.subtasks import (
     Subtask,
     all_subtasks,
@@ -32,7 +31,6 @@ __all__ = [
     "job_details",
     "job_plan",
     "overview",
-    "resource_requirements",
     "running_tasks",
     "user_accumulators",
 ]
@@ -72,7 +70,7 @@ def _line(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
         },
         "pending-operators": 0,
         "jobType": outline.mode.name,
-        "schedulerType": _scheduler(outline),
+        "schedulerType": scheduler_of(outline),
     }
 
 
@@ -82,10 +80,6 @@ def _end(snapshot: JobSnapshot) -> int:
         return snapshot.ended
     ends = [at for status, at in snapshot.status_times if status.is_terminal_state()]
     return ends[-1] if ends else -1
-
-
-def _scheduler(outline: JobOutline) -> str:
-    return "Default" if outline.mode is RuntimeMode.STREAMING else "AdaptiveBatch"
 
 
 def job_details(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
@@ -114,7 +108,12 @@ def job_details(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
         "plan": _plan(outline, snapshot.job_id),
         "stream-graph": {},
         "pending-operators": 0,
-        "schedulerType": _scheduler(outline),
+        "schedulerType": scheduler_of(outline),
+        "slots": {
+            "wanted": snapshot.wanted_slots or outline.slots,
+            "known": snapshot.known_slots,
+            "used": running_tasks(snapshot),
+        },
     }
 
 
@@ -184,14 +183,6 @@ def job_config(outline: JobOutline, job_id: str) -> dict[str, Any]:
             "object-reuse-mode": False,
             "user-config": dict(outline.parameters),
         },
-    }
-
-
-def resource_requirements(outline: JobOutline) -> dict[str, Any]:
-    """The slots that each vertex needs: as many as it has subtasks, not more and not fewer."""
-    return {
-        vertex.id: {"parallelism": {"lowerBound": vertex.parallelism, "upperBound": vertex.parallelism}}
-        for vertex in outline.vertices
     }
 
 

@@ -37,7 +37,8 @@ class CollectOperator(Operator):
         services = context.services
         self._attempt = services.attempt
         self._state: ListState[Any] = context.operator_state.get_list_state(internal_list(UNCONFIRMED))
-        restored = list(self._state.get())
+        # Tasks that ended in order had sent everything, and the driver has shown it: with another parallelism numbers begin anew.
+        restored = [] if context.ended_in_order else list(self._state.get())
         # With another parallelism than before the driver is a new one, to which numbers mean nothing yet.
         confirmed = [(attempt, start) for attempt, start, _ in restored]
         self._confirmed: tuple[int, int] = max(confirmed, default=(self._attempt, 0))

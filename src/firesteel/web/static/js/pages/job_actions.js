@@ -1,6 +1,6 @@
 // What one can do to a job, each after a question: cancel, stop with a savepoint, savepoint, checkpoint, rescale.
 
-import { finished, get, newest, patch, post, put, ServerError } from "../api.js";
+import { finished, newest, patch, post, ServerError } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import { plural } from "../format.js";
@@ -91,25 +91,16 @@ function askRescale(job, guard) {
   const most = Math.max(1, ...(job.vertices ?? []).map(({ parallelism }) => parallelism));
   confirm({
     title: "Rescale",
-    text: `“${job.name}” now has at most ${plural(most, "subtask")} per vertex. It starts again from its state.`,
+    text: `“${job.name}” now has at most ${plural(most, "subtask")} per vertex. Its tasks end with a checkpoint, and others go on from it. Operators with a parallelism of their own keep it.`,
     fields: [{ name: "parallelism", label: "Parallelism", type: "number", min: 1, required: true, value: most }],
     confirmLabel: "Rescale the job",
     act: guard(({ parallelism }) => rescale(job, Number(parallelism))),
   });
 }
 
-/** By the job's resource requirements, as Flink 2 does it; where they are not kept, by the older call with a trigger id. */
+/** As if the job had been started with this parallelism; answers when it runs with it, or why it goes on as it was. */
 async function rescale(job, parallelism) {
-  let needs;
-  try {
-    needs = await get(`/jobs/${job.jid}/resource-requirements`);
-  } catch (error) {
-    if (!(error instanceof ServerError)) throw error;
-    const trigger = await patch(`/jobs/${job.jid}/rescaling?parallelism=${parallelism}`);
-    await finished(`/jobs/${job.jid}/rescaling/${trigger["request-id"]}`);
-    return `The job runs with parallelism ${parallelism}.`;
-  }
-  const wanted = Object.keys(needs).map((id) => [id, { parallelism: { lowerBound: 1, upperBound: parallelism } }]);
-  await put(`/jobs/${job.jid}/resource-requirements`, Object.fromEntries(wanted));
-  return `The job rescales to parallelism ${parallelism} as soon as there are slots for it.`;
+  const trigger = await patch(`/jobs/${job.jid}/rescaling?parallelism=${parallelism}`);
+  await finished(`/jobs/${job.jid}/rescaling/${trigger["request-id"]}`);
+  return `The job runs with parallelism ${parallelism}.`;
 }

@@ -1,0 +1,124 @@
+"""What people ask of a job's parallelism: the plan that they want is made and has its slots before the core hears of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+
+from firesteel.common.errors import FiresteelError, NotEnoughSlotsError, RescaleError
+from firesteel.common.job_status import JobStatus
+from firesteel.compiler.program_plans import Bounds, ProgramPlans
+from firesteel.jobmaster.events import BoundsChanged, Event, RescaleRequested, SlotsCounted
+from firesteel.jobmaster.instructions import CountSlots
+from firesteel.jobmaster.pending_requests import PendingRequests
+from firesteel.plan.executor import ElasticExecutor, Executor
+from firesteel.plan.job_plan import JobPlan
+
+__all__ = ["Rescaling"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Rescaling:
+    """The parallelism of one job; may be used from any thread.
+
+    ``plans`` make the plans that the job can go on as; without them it keeps its own. ``is_elastic``: it makes do with fewer
+    slots than it asks for. Requests have ``numbers`` that no other requests of the job have; ``post`` is the way to the core.
+    """
+
+    def __init__(
+        self,
+        job: tuple[str, JobPlan],
+        plans: ProgramPlans | None,
+        executor: Executor,
+        post: Callable[[Event], None],
+        numbers: Iterator[int],
+        is_elastic: bool,
+    ) -> None:
+        self._job_id, self.plan = job
+        self._name = self.plan.name
+        self._plans = plans
+        self._executor = executor
+        self._post = post
+        self._is_elastic = is_elastic
+        self._requests: PendingRequests[JobPlan] = PendingRequests(
+            "rescale", self._name, numbers, RescaleError
+        )
+        self._wanted: dict[int, Mapping[str, Bounds]] = {}  # by request that has no answer yet
+        #: How many subtasks each operator asks for, by its id.
+        self.bounds: Mapping[str, Bounds] = {} if plans is None else plans.bounds
+
+    def to_default(self, parallelism: int) -> Future[JobPlan]:
+        """Go on with another default parallelism, which operators with one of their own do not follow."""
+        return self._ask(lambda plans: plans.with_default(parallelism))
+
+    def to_bounds(self, bounds: Mapping[str, Bounds]) -> Future[JobPlan]:
+        """Go on with another parallelism of some operators; the others ask for what they did."""
+        return self._ask(lambda plans: {**self.bounds, **bounds})
+
+    def _ask(self, wish: Callable[[ProgramPlans], Mapping[str, Bounds]]) -> Future[JobPlan]:
+        number, future = self._requests.open()
+        try:
+            if self._plans is None:
+                raise RescaleError("its program is not known any more")
+            bounds = wish(self._plans)
+            plan = self._plan_for(self._plans, bounds)
+        except FiresteelError as error:
+            problem = RescaleError(f"job '{self._name}' keeps its parallelism: {error}")
+            problem.__cause__ = error
+            self._requests.answer(number, None, problem)
+            return future
+        if plan.parallelism == self.plan.parallelism:
+            self.bounds = bounds
+            self._post(BoundsChanged(bounds))
+            self._requests.answer(number, self.plan, None)
+            return future
+        self._wanted[number] = bounds
+        self._post(RescaleRequested(number, plan, bounds))
+        return future
+
+    def _plan_for(self, plans: ProgramPlans, bounds: Mapping[str, Bounds]) -> JobPlan:
+        """The plan within the bounds that there are slots for; counted by whoever asks, because tasks end for it."""
+        plan = plans.plan(bounds)
+        available = self._available_slots(plan.slots)
+        if available >= plan.slots:
+            return plan
+        fitting = plans.largest(bounds, available) if self._is_elastic else None
+        if fitting is None:
+            raise NotEnoughSlotsError(needed=plan.slots, available=available)
+        return fitting
+
+    def answer(self, request: int, error: BaseException | None) -> None:
+        """The job runs as another plan, or goes on as it was."""
+        wanted = self._wanted.pop(request, None)
+        if error is None and wanted is not None:
+            self.bounds = wanted
+        if error is None:
+            shown = ", ".join(f"'{vertex.name}' {vertex.parallelism}" for vertex in self.plan.vertices)
+            _LOG.warning("job '%s' runs with another parallelism now: %s", self._name, shown)
+        else:
+            _LOG.warning("%s", error)
+        self._requests.answer(request, self.plan if error is None else None, error)
+
+    def close(self, status: JobStatus) -> None:
+        """The job is over."""
+        self._requests.close(status)
+
+    def count_slots(self, instruction: CountSlots) -> None:
+        """Ask the engine, which may have to be started for that, in a thread that nobody waits for."""
+
+        def count() -> None:
+            try:
+                counted = SlotsCounted(instruction.attempt, self._available_slots(instruction.wanted))
+            except Exception as error:  # noqa: BLE001 - why there is no engine
+                counted = SlotsCounted(instruction.attempt, 0, error)
+            self._post(counted)
+
+        threading.Thread(target=count, name=f"firesteel-slots-{self._job_id[:8]}", daemon=True).start()
+
+    def _available_slots(self, wanted: int) -> int:
+        if isinstance(self._executor, ElasticExecutor):
+            return self._executor.count_slots(self._job_id, wanted)
+        return wanted
