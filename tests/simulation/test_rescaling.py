@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -14,10 +15,18 @@ from typing import Any
 import pytest
 
 from firesteel.common import Configuration, JobStatus, Types, WatermarkStrategy
-from firesteel.common.errors import JobCancelledError, NotEnoughSlotsError, RescaleError
+from firesteel.common.errors import (
+    JobCancelledError,
+    NotEnoughSlotsError,
+    RescaleError,
+    UnknownKeyOrNamespaceError,
+    UnknownKvStateLocationError,
+    UnknownLocationError,
+)
 from firesteel.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from firesteel.datastream.functions import RuntimeContext
 from firesteel.datastream.state import ValueStateDescriptor
+from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.rescale_history import RescaleCause, RescaleOutcome
 from firesteel.launch import observe_jobs, use_executor
 from firesteel.plan.executor import Deployment, Master
@@ -290,3 +299,30 @@ def test_an_adaptive_job_without_any_slots_waits_and_can_be_cancelled() -> None:
         thread.join(10)
     assert client.get_job_status().result() is JobStatus.CANCELED
     assert executor.starts == []
+
+
+def test_states_are_asked_for_where_keys_are_after_a_rescale() -> None:
+    options = {"queryable-state.enable": "true", "execution.checkpointing.interval": "100 ms"}
+    env = simulated_environment(configuration=Configuration.from_dict(options), parallelism=2)
+    keys = list(range(40))
+    source = ScriptedSource([Emit(keys), WaitForever()])
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    numbers.key_by(lambda n: n, Types.LONG()).as_queryable_state("latest")
+    client = env.execute_async("queried")
+    assert isinstance(client, MasterJobClient)
+    try:
+        assert _until_known(client, keys) == keys
+        client.rescale(3).result()
+        assert set(client.plan.parallelism.values()) == {3}
+        assert _until_known(client, keys) == keys
+    finally:
+        client.cancel().result()
+
+
+def _until_known(client: MasterJobClient, keys: list[int]) -> list[int]:
+    """What the state 'latest' holds for each key, once all of them are there and can be asked for."""
+    while True:
+        try:
+            return [json.loads(client.query_state("latest", key).result()) for key in keys]
+        except (UnknownKeyOrNamespaceError, UnknownKvStateLocationError, UnknownLocationError):
+            time.sleep(0.01)  # between two attempts, or before the first records
