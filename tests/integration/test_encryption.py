@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +13,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cluster import Cluster, standalone_cluster
+from cluster import SPARK_HOME, Cluster, standalone_cluster
 from packets import captured
 from support import PROGRAMS, Driver, until
 from test_attacks import ports_of
 
+import firesteel.spark
 from firesteel.cli.main import main
 from firesteel.common._tls import TlsFiles, client_context
+from firesteel.control.certificates import write_certificates
+from firesteel.spark.tls import GUARD_OPTIONS
 
 Start = Callable[..., Driver]
 
@@ -30,6 +35,7 @@ DAEMONS = {
     "security.ssl.internal.truststore": "spark.ssl.rpc.trustStore",
     "security.ssl.internal.truststore-password": "spark.ssl.rpc.trustStorePassword",
 }
+GUARD_JAR = Path(firesteel.spark.__file__).parent / "guard" / "guard.jar"
 LINES = 200  # some of them large chunks: Spark's buffers are used again and again
 
 
@@ -85,6 +91,45 @@ def test_no_record_crosses_in_clear(driver: Start, tmp_path: Path) -> None:
     assert packets.seen[word.encode()] == 0
     password = (certificates / "config.yaml").read_text().partition("keystore-password: ")[2].split()[0]
     assert not any(password in text for text in (run.stderr(), *logs, *commands))
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="the check is a Java program")
+def test_the_guard_asks_for_certificates_and_lets_go_of_buffers(tmp_path: Path) -> None:
+    """Spark's transport alone: what keeps the streaming shuffle from failing, and strangers from reading it."""
+    write_certificates(tmp_path / "certificates", [], 2, "a password")
+    store, trusted = (tmp_path / "certificates" / f"{name}.p12" for name in ("keystore", "truststore"))
+    settings = {
+        "enabled": "true",
+        "protocol": "TLSv1.3",
+        "keyStore": store,
+        "keyStorePassword": "a password",
+        "keyPassword": "a password",
+        "trustStore": trusted,
+        "trustStorePassword": "a password",
+    }
+    command = [
+        *(
+            "java",
+            *GUARD_OPTIONS,
+            "-cp",
+            f"{GUARD_JAR}:{SPARK_HOME}/jars/*",
+            str(PROGRAMS / "GuardCheck.java"),
+        ),
+        *(f"spark.ssl.rpc.{key}={value}" for key, value in settings.items()),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as check:
+        assert check.stdin is not None
+        assert check.stdout is not None
+        said = [check.stdout.readline().split(" ", 1) for _ in range(3)]
+        assert [word for word, _ in said] == ["port", "held", "received"], said
+        port = int(said[0][1])
+        files = [str(tmp_path / "certificates" / name) for name in ("cert.pem", "key.pem", "ca.pem")]
+        assert _is_turned_away(port, client_context(TlsFiles(None, None, files[2]), verifies_hostname=False))
+        assert not _is_turned_away(port, client_context(TlsFiles(*files), verifies_hostname=False))
+        check.stdin.close()
+    assert [rest.strip() for _, rest in said[1:]] == ["{1=100}", "true"], "all are held by their owner alone"
 
 
 def _only_members_are_let_in(cluster: Cluster, certificates: Path) -> None:

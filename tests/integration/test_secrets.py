@@ -80,7 +80,8 @@ def test_a_secret_is_nowhere_to_be_seen(driver: Start, tmp_path: Path) -> None:
     config = seen["/jobmanager/config"]
     assert all(key in config for key in GIVEN), "their names may be seen"
     assert "failed" in seen["log"]
-    assert "spark.my.token" in seen["/environment/"], "the page shows settings"
+    settings = seen[f"/api/v1/applications/{where['app']}/environment"]
+    assert "spark.my.token" in settings, "Spark shows settings, and hides this one"
     assert len(saved) > 2
 
 

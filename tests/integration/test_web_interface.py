@@ -383,6 +383,7 @@ def test_what_the_server_does_not_have_is_said_and_not_offered_again(page: Page,
 
 def test_a_job_is_rescaled_by_a_button(page: Page, site: Site) -> None:
     page.open(site.job)
+    page.wait_for_text("running", ".job-title .badge")
     page.click(".job-actions button", "Rescale")
     page.wait("document.querySelector('dialog input[type=number]') !== null")
     page.run("document.querySelector('dialog input[type=number]').value = '1000'")
@@ -393,7 +394,7 @@ def test_a_job_is_rescaled_by_a_button(page: Page, site: Site) -> None:
     page.wait_for_text("The job runs with parallelism 1", "dialog")
     page.press("Escape")
     client: Any = site.client
-    assert {vertex.parallelism for vertex in client.plan.vertices} == {1}
+    assert client.plan.vertices[0].parallelism == 1
     page.wait_for_text("running", ".job-title .badge")
 
 

@@ -110,10 +110,7 @@ def program_options(command: F) -> F:
             "-p", "--parallelism", type=click.IntRange(min=1), help="Default parallelism of the job."
         ),
         click.option(
-            "-m",
-            "--master",
-            metavar="URL",
-            help="Spark master, or host:port of a service; else Spark in here.",
+            "-m", "--master", metavar="URL", help="Spark master, or host:port of a service; else embedded."
         ),
         click.option("-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Any option, repeatable."),
         click.option(

@@ -29,6 +29,7 @@ from firesteel.common.errors import JobCancelledError, NotEnoughSlotsError
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import (
+    ARCHIVE_DIR,
     CHECKPOINTING_RESUME,
     HIGH_AVAILABILITY,
     JOB_ID,
@@ -56,7 +57,8 @@ __all__ = ["main"]
 
 _LOG = logging.getLogger("firesteel.service_driver")
 
-_LOOK_SECONDS = 0.01
+#: How often a job that waits for slots looks for them: at once there are some, or it may take long.
+_LOOK_SECONDS, _LONGEST_PAUSE = 0.01, 0.25
 #: Of the driver, not of the job: each has a port of its own, which only the service asks.
 _OWN_OPTIONS = {
     REST_PORT.key: "0",
@@ -149,6 +151,7 @@ class ServiceJob(launch.JobObserver):
         self._folder = folder
         self._submission = submission
         self._resume = folder.orders().resume
+        self._archive = str(_defaults(folder)[ARCHIVE_DIR.key])
         self._lock = threading.Lock()
         self._count = 0
         earlier = folder.report()
@@ -165,6 +168,7 @@ class ServiceJob(launch.JobObserver):
             configuration.set_string(key, value)
         for key in _AT_THE_FRONT_DOOR:
             configuration.remove_config(key)
+        configuration.set_string(ARCHIVE_DIR.key, self._archive)  # where the service looks for it
         if not configuration.contains(JOB_ID):
             configuration.set_string(JOB_ID.key, self._next_id())
         self._count += 1
@@ -184,7 +188,7 @@ class ServiceJob(launch.JobObserver):
 
     def _await_slots(self, job: JobReport) -> None:
         self._change(job)
-        has_said = False
+        has_said, pause = False, _LOOK_SECONDS
         while True:
             orders: Orders = self._folder.orders()
             if orders.is_cancelled:
@@ -199,7 +203,8 @@ class ServiceJob(launch.JobObserver):
             if not has_said:
                 has_said = True
                 _LOG.info("job '%s' (%s) asks the service for %d slots", job.name, job.id, job.slots)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 1.2)
 
     # What `launch.JobObserver` wants.
 

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 __all__ = ["SampledThreads", "ThreadStates", "dump_threads", "frame_name", "sample_threads"]
@@ -21,6 +21,11 @@ __all__ = ["SampledThreads", "ThreadStates", "dump_threads", "frame_name", "samp
 #: Functions of the standard library in which a thread waits, by the ends of their files: where the system does not tell.
 _WAITING_IN = ("threading.py", "queue.py", "selectors.py", "socket.py", "subprocess.py", "connection.py")
 _ENGINE = "firesteel."
+#: What starts a process of Spark; nothing of it is worth a line where none of the engine's frames is in a stack.
+_STARTING = ("runpy", "__main__", "pyspark.daemon")
+#: While samples are taken a thread holds the interpreter for so long at most. The usual five milliseconds would mean that
+#: most samples show a thread where it lets go by itself, at reads and writes.
+_SWITCH_SECONDS = 0.0005
 
 #: How often which stack was seen: whether its thread ran, and its frames from the outermost to the innermost.
 SampledThreads = Mapping[tuple[bool, tuple[str, ...]], int]
@@ -51,7 +56,7 @@ def sample_threads(
     """
     found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
     own = threading.get_ident()
-    with ThreadStates() as states:
+    with ThreadStates() as states, _SWITCHING.often():
         for _ in range(samples):
             pause(delay)
             threads = {thread.ident: thread for thread in threading.enumerate() if thread.ident != own}
@@ -74,6 +79,33 @@ def sample_threads(
     return found
 
 
+class _Switching:
+    """Makes threads take turns more often while somebody samples, however many do at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._samplers = 0
+        self._usual = 0.0
+
+    @contextlib.contextmanager
+    def often(self) -> Iterator[None]:
+        with self._lock:
+            self._samplers += 1
+            if self._samplers == 1:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._usual, _SWITCH_SECONDS))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._samplers -= 1
+                if self._samplers == 0:
+                    sys.setswitchinterval(self._usual)
+
+
+_SWITCHING = _Switching()
+
+
 def frame_name(frame: FrameType) -> str:
     """A frame for people: module, function, line."""
     code = frame.f_code
@@ -83,14 +115,17 @@ def frame_name(frame: FrameType) -> str:
 def _stack(frame: FrameType, depth: int) -> tuple[str, ...]:
     """The innermost frames, outermost first, from the first one of the engine on."""
     names: list[str] = []
-    below = 0
+    from_engine = from_program = 0  # how many of them, counted from the innermost
     at: FrameType | None = frame
     while at is not None:
         names.append(frame_name(at))
-        if str(at.f_globals.get("__name__", "")).startswith(_ENGINE):
-            below = len(names)
+        module = str(at.f_globals.get("__name__", ""))
+        if module.startswith(_ENGINE):
+            from_engine = len(names)
+        if module not in _STARTING:
+            from_program = len(names)
         at = at.f_back
-    kept = names[: below or len(names)]
+    kept = names[: from_engine or from_program or len(names)]
     return tuple(reversed(kept[:depth]))
 
 

@@ -194,8 +194,11 @@ class Dispatcher:
             changed = 0
         if changed != each.read_at:
             each.read_at, each.report = changed, each.folder.report()
-        marks = [each.orders.process, None if each.report is None else each.report.process]
-        each.is_alive = any(mark is not None and is_alive(mark) for mark in marks)
+        reports = each.report is not None and is_alive(each.report.process)
+        started = each.orders.process is not None and is_alive(each.orders.process)
+        each.is_alive = reports or started
+        if started and not reports and each.report is not None:
+            each.report = _without_states(each.report)
         if each.is_alive:
             each.died_at = None
         elif each.died_at is None:
@@ -291,6 +294,12 @@ class Dispatcher:
                 StandIn(each.folder.id, name, JobStatus[status], began, now, sentence or "it ran no job")
             )
         return found
+
+
+def _without_states(report: DriverReport) -> DriverReport:
+    """What is left of the report of a driver that died when the next one has not said anything yet."""
+    jobs = tuple(job if job.is_over else dataclasses.replace(job, status="") for job in report.jobs)
+    return dataclasses.replace(report, rest="", jobs=jobs)
 
 
 def _waits_for_slots(each: Managed) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from firesteel.common._redaction import redacted
 from firesteel.common.job_status import JobStatus
 from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
-from firesteel.rest.errors import Conflict, Malformed, NotFound, RestError
+from firesteel.rest.errors import Conflict, Malformed, NotFound, NotThere, RestError
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.schemas import TEXT, WHOLE, choice
 from firesteel.rest.served_jobs import ServedJob
@@ -439,6 +439,15 @@ class ServicePaths:
                 is_upload=True,
             ),
             Endpoint("DELETE", "/jars/{jarid}", self._delete_jar, "Nothing", "Forget a program."),
+            Endpoint(
+                "POST",
+                "/jars/{jarid}/run-application",
+                _no_applications,
+                "Errors",
+                _RUN_IT,
+                501,
+                errors=(400,),
+            ),
             *self._of_runs(),
         )
 
@@ -455,7 +464,10 @@ class ServicePaths:
                 body="JarRunRequest",
                 errors=(400, 404, 409),
             ),
-            Endpoint("GET", "/jars/{jarid}/plan", self._plan_jar, *plan, query=_JAR_QUERY),
+            # It runs the program.
+            Endpoint(
+                "GET", "/jars/{jarid}/plan", self._plan_jar, *plan, query=_JAR_QUERY, is_for_operators=True
+            ),
             Endpoint(
                 "POST", "/jars/{jarid}/plan", self._plan_jar, *plan, query=_JAR_QUERY, body="JarPlanRequest"
             ),
@@ -472,6 +484,10 @@ class ServicePaths:
         )
 
 
+def _no_applications(call: Call) -> Any:
+    raise NotThere(_RUN_IT)
+
+
 def _silent(job: JobReport) -> StandIn:
     status = JobStatus[job.status] if job.is_over else JobStatus.RESTARTING
     return StandIn(job.id, job.name, status, job.asked, job.ended, "its driver has died", job.mode, job.slots)
@@ -479,6 +495,7 @@ def _silent(job: JobReport) -> StandIn:
 
 _JOB_LOG = f"{_JOB}/jobmanager/log"
 _MOST_LOG = 1 << 22
+_RUN_IT = "POST /jars/:jarid/run runs a program; here every one is an application with a process of its own"
 _JAR_QUERY = (
     Parameter("entry-class", TEXT, "The module that is run."),
     Parameter("parallelism", WHOLE, "The default parallelism."),

@@ -313,11 +313,21 @@ def _check_settings(session: SparkSession) -> None:
 
 def _check_encryption(session: SparkSession, configuration: Configuration) -> None:
     """A session that is there keeps its settings, and nobody shall believe that he is protected who is not."""
-    if configuration.get(SSL_INTERNAL) and session.sparkContext.getConf().get(tls.ENABLED, "false") != "true":
+    if not configuration.get(SSL_INTERNAL):
+        return
+    conf = session.sparkContext.getConf()
+    place = "driver" if is_local(session) else "executor"
+    java_options = conf.get(f"spark.{place}.extraJavaOptions", "")
+    lacking = [] if conf.get(tls.ENABLED, "false") == "true" else [f"{tls.ENABLED}=true"]
+    lacking += [
+        f"spark.{place}.extraJavaOptions={option}"
+        for option in tls.GUARD_OPTIONS
+        if option not in java_options.split()
+    ]
+    if lacking:
         raise SparkSettingsError(
-            f"option '{SSL_INTERNAL.key}' is true, and the active SparkSession was started without {tls.ENABLED}=true, so what it "
-            "sends is not encrypted; start it with Spark's settings for that (docs/security.md), or stop it and let Firesteel "
-            "start its own"
+            f"option '{SSL_INTERNAL.key}' is true, and the active SparkSession was started without {' and '.join(lacking)}; start it "
+            "with all settings that encrypt what it sends (docs/security.md), or stop it and let Firesteel start its own"
         )
 
 

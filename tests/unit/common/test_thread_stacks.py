@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,3 +90,18 @@ def test_a_stack_is_cut_to_its_innermost_frames() -> None:
     ((_, frames),) = [key for key in found if key[1][0] != "thread worker"]
     assert len(frames) == 1
     assert frames[0].startswith("threading.")
+
+
+def test_threads_take_turns_as_usual_when_all_samples_are_taken() -> None:
+    usual = sys.getswitchinterval()
+    seen: list[float] = []
+
+    def note(_: float) -> None:
+        seen.append(sys.getswitchinterval())
+        if len(seen) == 1:  # somebody else samples meanwhile
+            sample_threads(threading.get_ident(), 1, 0.0, 1, note)
+
+    sample_threads(threading.get_ident(), 2, 0.0, 1, note)
+    assert len(seen) == 3
+    assert all(each < usual for each in seen)
+    assert sys.getswitchinterval() == usual

@@ -73,8 +73,9 @@ def test_kustomization_names_every_manifest() -> None:
     kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     generated = {name for each in kustomization["configMapGenerator"] for name in each["files"]}
     named = {*kustomization["resources"], *generated}
-    # A job of one's own is applied by itself.
-    assert named == {path.name for path in MANIFESTS} - {"kustomization.yaml", "application.yaml"}
+    # A job of one's own is applied by itself, and the template for drivers read by spark-submit.
+    by_itself = {"kustomization.yaml", "application.yaml", "driver-pod.yaml"}
+    assert named == {path.name for path in MANIFESTS} - by_itself
 
 
 def test_pods_refer_to_what_is_there() -> None:

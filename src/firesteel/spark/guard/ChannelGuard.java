@@ -2,7 +2,6 @@ package firesteel;
 
 import io.netty.bootstrap.ChannelInitializerExtension;
 import io.netty.buffer.ByteBuf;
-import io.netty.buffer.ByteBufAllocator;
 import io.netty.buffer.Unpooled;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandler;
@@ -12,13 +11,15 @@ import io.netty.channel.ChannelOutboundHandlerAdapter;
 import io.netty.channel.ChannelPromise;
 import io.netty.channel.ServerChannel;
 import io.netty.handler.ssl.SslHandler;
-import io.netty.handler.stream.ChunkedInput;
+import io.netty.handler.ssl.SslHandshakeCompletionEvent;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.network.buffer.NettyManagedBuffer;
+import org.apache.spark.network.protocol.Message;
 
 /**
  * Keeps everybody but the embedded Spark itself away from the ports of its Netty servers.
@@ -35,17 +36,17 @@ import java.util.concurrent.TimeUnit;
  * runs the JVM can read. Where there is none, in the executors of a cluster, neither of these is done.
  *
  * With -Dfiresteel.client.certificates=true Spark's connections are encrypted (spark.ssl.rpc.enabled). Spark itself then lets in
- * clients that have no certificate; this one does not. And it copies messages before they are encrypted: the streaming shuffle
- * uses a buffer again as soon as it was sent, and fails its task when somebody still holds it then, as Netty's encryption does.
+ * clients that have no certificate; this one does not. And it lets go of what Spark forgets: the encoder that Spark uses with
+ * TLS keeps a reference to the buffer of each message, and the streaming shuffle fails its task when a buffer that was sent is
+ * still held by somebody.
  *
  * scripts/guard compiles this file into guard.jar.
  */
 public final class ChannelGuard extends ChannelInitializerExtension {
     private static final String TOKEN_VARIABLE = "FIRESTEEL_CHANNEL_TOKEN";
     private static final String SPARK = "org.apache.spark.network.";
-    private static final String CHUNKED_WRITER = "chunkedWriter";
+    private static final String ENCODER = "encoder";
     private static final int PATIENCE_SECONDS = 20;
-    private static final int LARGEST_COPY = 16 << 20;
     private static final byte[] TOKEN = token();
     private static final boolean DEMANDS_CERTIFICATES = Boolean.getBoolean("firesteel.client.certificates");
 
@@ -67,7 +68,7 @@ public final class ChannelGuard extends ChannelInitializerExtension {
             return;
         }
         if (DEMANDS_CERTIFICATES) {
-            channel.pipeline().addFirst(new DemandCertificate());
+            channel.pipeline().addFirst(new BesideEncryption(true));
         }
         if (TOKEN.length > 0) {
             channel.pipeline().addFirst(new ExpectToken());
@@ -76,7 +77,13 @@ public final class ChannelGuard extends ChannelInitializerExtension {
 
     @Override
     public void postInitializeClientChannel(Channel channel) {
-        if (TOKEN.length > 0 && isOfSpark(channel)) {
+        if (!isOfSpark(channel)) {
+            return;
+        }
+        if (DEMANDS_CERTIFICATES) {
+            channel.pipeline().addFirst(new BesideEncryption(false));
+        }
+        if (TOKEN.length > 0) {
             channel.pipeline().addFirst(new SendToken());
         }
     }
@@ -100,7 +107,13 @@ public final class ChannelGuard extends ChannelInitializerExtension {
     }
 
     /** Spark puts its own handlers, that of TLS among them, into the pipeline between this one's arrival and its first event. */
-    private static final class DemandCertificate extends ChannelInboundHandlerAdapter {
+    private static final class BesideEncryption extends ChannelInboundHandlerAdapter {
+        private final boolean isServer;
+
+        BesideEncryption(boolean isServer) {
+            this.isServer = isServer;
+        }
+
         @Override
         public void channelActive(ChannelHandlerContext context) throws Exception {
             SslHandler encryption = context.pipeline().get(SslHandler.class);
@@ -108,36 +121,38 @@ public final class ChannelGuard extends ChannelInitializerExtension {
                 context.close();
                 return;
             }
-            encryption.engine().setNeedClientAuth(true);
-            context.pipeline().addAfter(CHUNKED_WRITER, null, new CopyMessages());
-            context.pipeline().remove(this);
+            if (isServer) {
+                encryption.engine().setNeedClientAuth(true);
+            }
+            context.pipeline().addAfter(ENCODER, null, new LetGo());
+            if (!isServer) {
+                context.pipeline().remove(this);
+            }
             context.fireChannelActive();
+        }
+
+        @Override
+        public void userEventTriggered(ChannelHandlerContext context, Object event) throws Exception {
+            if (event instanceof SslHandshakeCompletionEvent && ((SslHandshakeCompletionEvent) event).isSuccess()) {
+                context.pipeline().remove(this);
+            }
+            context.fireUserEventTriggered(event);
+        }
+
+        @Override
+        public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            context.close(); // somebody without a certificate: the shuffle would fail its task for that
         }
     }
 
-    /** Stands where Spark's encoder hands over what it has made; larger messages are blocks of files, which nobody uses again. */
-    private static final class CopyMessages extends ChannelOutboundHandlerAdapter {
+    /** Stands in front of Spark's encoder, which has a reference of its own to what it has encoded when it returns. */
+    private static final class LetGo extends ChannelOutboundHandlerAdapter {
         @Override
         public void write(ChannelHandlerContext context, Object message, ChannelPromise promise) throws Exception {
-            Object sent = message;
-            if (message instanceof ChunkedInput && ((ChunkedInput<?>) message).length() <= LARGEST_COPY) {
-                sent = copied(context.alloc(), (ChunkedInput<?>) message);
+            super.write(context, message, promise);
+            if (message instanceof Message && ((Message) message).body() instanceof NettyManagedBuffer) {
+                ((Message) message).body().release();
             }
-            super.write(context, sent, promise);
-        }
-
-        private static ByteBuf copied(ByteBufAllocator allocator, ChunkedInput<?> message) throws Exception {
-            ByteBuf copy = allocator.buffer((int) message.length());
-            try {
-                while (!message.isEndOfInput()) {
-                    ByteBuf part = (ByteBuf) message.readChunk(allocator);
-                    copy.writeBytes(part);
-                    part.release();
-                }
-            } finally {
-                message.close();
-            }
-            return copy;
         }
     }
 

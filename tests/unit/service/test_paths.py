@@ -1,0 +1,72 @@
+"""The table of a service's paths: all of a driver's, those with jars, one row for each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from firesteel.rest.openapi import openapi_document
+from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.settings import RestSettings
+from firesteel.service.archives import ArchivedJobs
+from firesteel.service.artifacts import Artifacts
+from firesteel.service.dispatcher import Dispatcher
+from firesteel.service.drivers import Drivers
+from firesteel.service.folder import ServiceFolder
+from firesteel.service.history_server import HistoryServer
+from firesteel.service.paths import ServicePaths
+from firesteel.service.plans import PlanMaker
+
+OWN = {
+    ("GET", "/jars/{jarid}/plan"),
+    ("POST", "/jobs"),
+    ("GET", "/jobs/{jobid}/jobmanager/log"),
+}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ServicePaths:
+    folder = ServiceFolder(tmp_path)
+    folder.prepare()
+    drivers = Drivers(folder.work, folder.path / "spares", 0)
+    dispatcher = Dispatcher(folder, drivers, ArchivedJobs(str(folder.archive)), 8, 10)
+    return ServicePaths(
+        dispatcher, Artifacts(folder.jars), PlanMaker(folder.path), {}, lambda: "http://x:1", lambda: None
+    )
+
+
+def test_every_path_of_a_driver_is_one_of_the_service(paths: ServicePaths) -> None:
+    rows = Counter((each.method, each.path) for each in paths.endpoints())
+    assert set(rows.values()) == {1}
+    assert rows.keys() - {(each.method, each.path) for each in ENDPOINTS} == OWN
+
+
+def test_fixed_names_come_before_parameters(paths: ServicePaths) -> None:
+    order = [each.path for each in paths.endpoints()]
+    assert order.index("/jars/upload") < order.index("/jars/{jarid}")
+    assert order.index("/jobs/overview") < order.index("/jobs/{jobid}")
+
+
+def test_the_page_lists_what_only_a_service_has(paths: ServicePaths) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    wanted = [each for each in paths.endpoints() if "/jars" in each.path or (each.method, each.path) in OWN]
+    shown = [re.sub(r"\{(\w+)\}", r":\1", each.path) for each in wanted if each.status != 501]
+    assert [path for path in shown if f"`{path}`" not in page] == []
+
+
+def test_the_description_resolves(paths: ServicePaths) -> None:
+    document = openapi_document(paths.endpoints())
+    names = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
+    assert names == set(document["components"]["schemas"])
+    upload = document["paths"]["/v1/jars/upload"]["post"]
+    assert "multipart/form-data" in upload["requestBody"]["content"]
+
+
+def test_the_history_server_changes_nothing(tmp_path: Path) -> None:
+    server = HistoryServer(RestSettings(), str(tmp_path), 60.0)
+    changing = [each for each in server.endpoints() if each.method != "GET"]
+    server.close()
+    assert {each.status for each in changing} <= {404, 501}
