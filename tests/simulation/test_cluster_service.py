@@ -394,4 +394,31 @@ def test_the_command_line_submits_and_follows(service: ServiceClient, tmp_path: 
     assert failed.exit_code == 1
     assert "no such table" in failed.output
     nobody = CliRunner().invoke(main, ["run", "-m", "localhost:1", str(program)])
-    assert "no cluster service answers at http://localhost:1" in nobody.output
+    assert "nothing listens at http://localhost:1" in nobody.output
+    assert "'firesteel cluster start' starts a service" in nobody.output
+
+
+def test_the_command_line_submits_to_a_service_that_asks_for_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, tokens, token_file = tmp_path / "job.py", tmp_path / "tokens", tmp_path / "token"
+    program.write_text(PROGRAM)
+    made = {
+        role: CliRunner().invoke(main, ["token", str(tokens), "--role", role]).stdout.split()[0]
+        for role in ("operator", "read-only")
+    }
+    token_file.write_text(made["operator"])
+    token_file.chmod(0o600)
+    options = {"firesteel.rest.tokens-file": str(tokens), "parallelism.default": "1"}
+    with cluster_service(tmp_path / "cluster", options) as service:
+        words = ["run", "-m", service.url]
+        stranger = CliRunner().invoke(main, [*words, str(program)])
+        assert (stranger.exit_code, "token" in stranger.output) == (1, True)
+        monkeypatch.setenv("FIRESTEEL_REST_TOKEN", made["read-only"])
+        reader = CliRunner().invoke(main, [*words, str(program)])
+        assert (reader.exit_code, "is for the role operator" in reader.output) == (1, True)
+        monkeypatch.delenv("FIRESTEEL_REST_TOKEN")
+        option = f"firesteel.rest.token-file={token_file}"
+        done = CliRunner().invoke(main, [*words, "-D", option, str(program), "let in", "once"])
+        assert done.exit_code == 0, done.output
+        assert "has finished" in done.output

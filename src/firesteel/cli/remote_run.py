@@ -10,8 +10,6 @@ import shutil
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -22,17 +20,23 @@ from typing import Any, BinaryIO
 import click
 
 from firesteel.cli.program import Program
+from firesteel.cli.running_jobs import plain_errors
+from firesteel.common.configuration import Configuration
 from firesteel.common.options import (
     PYTHON_ARCHIVES,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
+    REST_TOKEN_FILE,
     SPARK_MASTER,
 )
+from firesteel.datastream._given_options import configured_options
+from firesteel.rest.client import NotReachableError, RestClient
+from firesteel.rest.client_settings import read_access, service_url
 
-__all__ = ["is_service", "service_url", "submit"]
+__all__ = ["is_service", "submit"]
 
-_SECONDS = 120.0
 _POLL_SECONDS = 0.2
+_WAYS_IN = ("security.ssl.rest.", REST_TOKEN_FILE.key)
 _CHUNK = 1 << 20
 
 
@@ -48,26 +52,31 @@ def is_service(master: str | None) -> bool:
     )
 
 
-def service_url(master: str) -> str:
-    """The address of a service.
-
-    >>> service_url("localhost:8081")
-    'http://localhost:8081'
-    """
-    return (master if "://" in master else f"http://{master}").rstrip("/")
-
-
 def submit(master: str, program: Program, options: Mapping[str, Any], is_detached: bool) -> int:
     """Submit, and stay with the job until it ends unless ``is_detached``; returns the exit code."""
-    service = _Service(service_url(master))
-    form = _form_of(program, {key: value for key, value in options.items() if key != SPARK_MASTER.key})
-    answer = service.send_form("/jobs", form)
-    job_id = str(answer["submitUrl"]).rpartition("/")[2]
-    click.echo(f"Job has been submitted with JobID {job_id}")
-    if is_detached:
-        click.echo(f"'firesteel list' and {service.url} show it.")
-        return 0
-    return _follow(service, job_id)
+    with plain_errors(), _client(master, _ways_in(options)) as client:
+        left = {key: value for key, value in options.items() if key not in _ways_in(options)}
+        left.pop(SPARK_MASTER.key, None)
+        try:
+            answer = _send_form(client, "/jobs", _form_of(program, left))
+        except NotReachableError as error:
+            raise click.ClickException(f"{error}; 'firesteel cluster start' starts a service") from error
+        job_id = str(answer["submitUrl"]).rpartition("/")[2]
+        click.echo(f"Job has been submitted with JobID {job_id}")
+        if is_detached:
+            click.echo(f"'firesteel list' and {client.url} show it.")
+            return 0
+        return _follow(client, job_id)
+
+
+def _ways_in(options: Mapping[str, Any]) -> dict[str, Any]:
+    """How the client is let in: of this machine, and nothing for the job."""
+    return {key: value for key, value in options.items() if key.startswith(_WAYS_IN)}
+
+
+def _client(master: str, options: dict[str, Any]) -> RestClient:
+    configuration = configured_options().add_all(Configuration.from_dict(options))
+    return RestClient(service_url(master, configuration), read_access(configuration))
 
 
 # What travels -------------------------------------------------------------------------------------------
@@ -129,52 +138,12 @@ def _paths(given: Any) -> list[str]:
 # The service --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Service:
-    url: str
-
-    def get(self, path: str) -> Any:
-        """The answer, as JSON."""
-        return json.loads(self.read(path))
-
-    def read(self, path: str) -> bytes:
-        """The answer, as it is."""
-        return self._ask(urllib.request.Request(f"{self.url}{path}"))
-
-    def send_form(self, path: str, form: _Form) -> Any:
-        """Send a form with files, which may be larger than memory."""
-        boundary = f"firesteel-{secrets.token_hex(16)}"
-        with tempfile.TemporaryFile() as body:
-            _write_form(form, boundary, body)
-            size = body.tell()
-            body.seek(0)
-            headers = {
-                "Content-Type": f"multipart/form-data; boundary={boundary}",
-                "Content-Length": str(size),
-            }
-            return json.loads(
-                self._ask(urllib.request.Request(f"{self.url}{path}", body, headers, method="POST"))
-            )
-
-    def _ask(self, request: urllib.request.Request) -> bytes:
-        try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:
-                content: bytes = response.read()
-                return content
-        except urllib.error.HTTPError as error:
-            with error:
-                raise click.ClickException(_sentences(error)) from None
-        except urllib.error.URLError as error:
-            raise click.ClickException(
-                f"no cluster service answers at {self.url}: {error.reason}; 'firesteel cluster start' starts one"
-            ) from None
-
-
-def _sentences(error: urllib.error.HTTPError) -> str:
-    try:
-        return "\n".join(map(str, json.loads(error.read())["errors"]))
-    except (ValueError, KeyError, TypeError):
-        return f"the service answers with status {error.code}"
+def _send_form(client: RestClient, path: str, form: _Form) -> Any:
+    boundary = f"firesteel-{secrets.token_hex(16)}"
+    with tempfile.TemporaryFile() as body:
+        _write_form(form, boundary, body)
+        body.seek(0)
+        return client.send_file(path, body, f"multipart/form-data; boundary={boundary}")
 
 
 def _write_form(form: _Form, boundary: str, body: BinaryIO) -> None:
@@ -216,24 +185,24 @@ def _zip(directory: Path, target: BinaryIO) -> None:
 # Following ----------------------------------------------------------------------------------------------
 
 
-def _follow(service: _Service, job_id: str) -> int:
+def _follow(client: RestClient, job_id: str) -> int:
     """Show what the driver prints and logs until the job is over."""
     shown = 0
     try:
         while True:
-            result = service.get(f"/jobs/{job_id}/execution-result")
+            result = client.get(f"/jobs/{job_id}/execution-result")
             is_over = result["status"]["id"] == "COMPLETED"
-            shown = _show_log(service, job_id, shown)
+            shown = _show_log(client, job_id, shown)
             if is_over:
                 return _tell_end(result["job-execution-result"])
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
-        click.echo(f"job {job_id} runs on at {service.url}; 'firesteel cancel {job_id}' cancels it", err=True)
+        click.echo(f"job {job_id} runs on at {client.url}; 'firesteel cancel {job_id}' cancels it", err=True)
         return 130
 
 
-def _show_log(service: _Service, job_id: str, shown: int) -> int:
-    while part := service.read(f"/jobs/{job_id}/jobmanager/log?from={shown}"):
+def _show_log(client: RestClient, job_id: str, shown: int) -> int:
+    while part := client.read(f"/jobs/{job_id}/jobmanager/log?from={shown}"):
         sys.stdout.buffer.write(part)
         sys.stdout.flush()
         shown += len(part)

@@ -162,14 +162,12 @@ class JobMaster:
         #: All metrics of the job, for whoever asks.
         self.metrics = MetricRegistry(start.job_id, self._reports, self._job_figures, lambda: self._attempts)
         numbers = itertools.count(1)  # no two requests have the same
-        self._savepoints: PendingRequests[str] = PendingRequests("savepoint", plan.name, numbers)
-        self._checkpoints: PendingRequests[int] = PendingRequests("checkpoint", plan.name, numbers)
+        self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
+        self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
         self._rescaling = Rescaling(
             (start.job_id, plan), plans, executor, self._mailbox.put, numbers, settings.elastic is not None
         )
-        self._queries: PendingRequests[bytes] = PendingRequests(
-            "answer", plan.name, numbers, QueryableStateError
-        )
+        self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
         self._checkpoint_settings = checkpoints = settings.checkpoints
         self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory

@@ -70,7 +70,9 @@ def archive_of(job_id: str, job: ServedJob) -> dict[str, Any]:
 
 def _is_asked_with_more(endpoint: Endpoint) -> bool:
     """Whether a path answers from what somebody has started, or what the query names."""
-    return "{triggerid}" in endpoint.path or any(each.name == "get" for each in endpoint.query)
+    return "{triggerid}" in endpoint.path or any(
+        each.required or each.name == "get" for each in endpoint.query
+    )
 
 
 def _answers(endpoint: Endpoint, call: Call, job: ServedJob) -> dict[str, Any]:

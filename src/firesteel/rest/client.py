@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode, urlsplit
 
 from firesteel.common.errors import FiresteelError
@@ -130,13 +131,34 @@ class RestClient:
         content = b"" if body is None else json.dumps(body).encode()
         return self._read(method, path, *self.send(method, _target(path, query), content))
 
+    def read(self, target: str) -> bytes:
+        """What the service answers, as it is."""
+        status, media_type, content = self.send("GET", target)
+        if status >= 300:
+            self._read("GET", target, status, media_type, content)
+        return content
+
+    def send_file(self, path: str, file: BinaryIO, content_type: str) -> Any:
+        """Send a file from where it stands to its end, which may be larger than memory; what the service answers, read from JSON."""
+        begin = file.tell()
+        size = file.seek(0, os.SEEK_END) - begin
+        file.seek(begin)
+        return self._read("POST", path, *self.send("POST", path, file, content_type, size))
+
     def send(
-        self, method: str, target: str, content: bytes = b"", content_type: str = _JSON
+        self,
+        method: str,
+        target: str,
+        content: bytes | BinaryIO = b"",
+        content_type: str = _JSON,
+        size: int | None = None,
     ) -> tuple[int, str, bytes]:
-        """Send bytes; returns status code, media type and content, whatever they are."""
+        """Send bytes; returns status code, media type and content, whatever they are. ``size``: of a file."""
         headers = {"Accept": _JSON}
         if content:
             headers["Content-Type"] = content_type
+        if size is not None:
+            headers["Content-Length"] = str(size)
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
         try:
@@ -163,7 +185,7 @@ class RestClient:
     # One request --------------------------------------------------------------------------------------
 
     def _exchange(
-        self, method: str, target: str, content: bytes, headers: Mapping[str, str]
+        self, method: str, target: str, content: bytes | BinaryIO, headers: Mapping[str, str]
     ) -> tuple[int, str, bytes]:
         if method != "GET":
             # On a connection of its own: a service may end one that has been idle just now, and nobody
@@ -250,7 +272,7 @@ def _answered(
     connection: http.client.HTTPConnection,
     method: str,
     target: str,
-    content: bytes,
+    content: bytes | BinaryIO,
     headers: Mapping[str, str],
 ) -> tuple[int, str, bytes]:
     connection.request(method, target, content or None, dict(headers))

@@ -296,7 +296,9 @@ class ServicePaths:
         return metrics(known, call.query.get("get"))
 
     def _hosts(self, call: Call) -> Any:
-        return {"taskmanagers": merging.merged_hosts(self._ask_all("/taskmanagers"))}
+        answers = self._ask_all("/taskmanagers")
+        lost = [each for answer in answers for each in answer["lost"]]
+        return {"taskmanagers": merging.merged_hosts(answers), "lost": lost}
 
     def _of_host(self, call: Call, below: str = "") -> list[Any]:
         name = call.path["taskmanagerid"]
