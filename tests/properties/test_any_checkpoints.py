@@ -268,7 +268,7 @@ class World:
             assert order.kind is CheckpointKind.FINAL_SAVEPOINT
         if order.kind in (CheckpointKind.FINAL, CheckpointKind.FINAL_SAVEPOINT):
             assert world.ended == set(SUBTASKS)
-        if order.kind.ends_job:
+        if order.kind.ends_tasks:
             world.stop = order.id
         assert order.kind.is_savepoint or (order.root == self.checkpoints.root)
         world.acknowledged[order.id] = set()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -300,7 +300,7 @@ class Terminal:
             stdin=other,
             stdout=other,
             stderr=other,
-            env={**os.environ, "TERM": "xterm"},
+            env={**_without_size(os.environ), "TERM": "xterm"},
         )
         self._other = other
         self.text = ""
@@ -335,6 +335,11 @@ class Terminal:
             self.process.wait()
         os.close(self._end)
         os.close(self._other)
+
+
+def _without_size(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables that say how large a terminal is win over the terminal, and xdist sets them."""
+    return {name: value for name, value in variables.items() if name not in ("COLUMNS", "LINES")}
 
 
 @contextmanager

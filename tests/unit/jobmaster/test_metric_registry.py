@@ -123,7 +123,7 @@ def test_operators_of_one_name_do_not_hide_each_other() -> None:
     report = TaskReport(operators, {}, subtasks=(SubtaskStatistics(1, 0, 0, 0, 0, 0, 0, 0),), at=1.0)
     book = ReportBook(plan)
     book.record(TaskId(1, 0), report)
-    metrics = MetricRegistry(plan, "5e", book, dict, lambda: 1)
+    metrics = MetricRegistry("5e", book, dict, lambda: 1)
     assert metrics.subtask(1, 0)["Map.numRecordsIn"] == 0
     assert metrics.subtask(1, 0)["Map_2.numRecordsIn"] == 10
     assert metrics.vertex(1)["0.Map_2.numRecordsOut"] == 20

@@ -94,6 +94,7 @@ export const newest = (path) => answers.get(path);
 export const getText = (path, signal) => request("GET", path, { signal, raw: true });
 export const post = (path, body = {}) => request("POST", path, { body });
 export const patch = (path) => request("PATCH", path);
+export const put = (path, body) => request("PUT", path, { body });
 export const remove = (path) => request("DELETE", path);
 
 const lacking = new Set(); // paths of what the server will never have
