@@ -96,5 +96,5 @@ def test_the_page_of_the_service(service: ServiceClient, tmp_path: Path) -> None
     assert "savepoints" in service.outcome(f"/jobs/{job}/savepoints", trigger)["location"]
     assert service.call("PATCH", f"/jobs/{job}")[0] == 202
     service.await_state(job, "CANCELED")
-    assert len(list((tmp_path / "archive").iterdir())) == 2
+    until(lambda: len(list((tmp_path / "archive").iterdir())) == 2, "both jobs are archived")
     until(lambda: not any(is_alive(each.report().process) for each in folder.all_jobs()), "drivers end")  # type: ignore[union-attr]
