@@ -128,10 +128,14 @@ def _slow_cut_and_half_open(job: Job, cluster: Cluster) -> None:
 
     (job_id,) = (each["id"] for each in job.ask("/jobs")["jobs"])
     hosts = {each["host"]: each for each in job.ask(f"/jobs/{job_id}/hosts")["hosts"]}
-    assert all(hosts[name]["losses"] for name in ("worker-1", "worker-2"))
+    # Whose task is missed first counts as lost: that may be one that only waits for a machine out of reach.
+    lost = [each for each in hosts.values() if each["losses"]]
+    assert sum(each["losses"] for each in lost) >= 2, hosts
     assert hosts["worker-2"]["status"] == "RUNNING", "it is back"
-    assert hosts["worker-2"]["returned"] > hosts["worker-2"]["lost"]
+    assert all(each["returned"] > each["lost"] for each in lost if each["status"] == "RUNNING"), hosts
     failures = job.ask(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
     assert len(failures) == job.attempts_failed()
-    assert {each["failureLabels"]["type"] for each in failures} == {"lost machine"}
+    kinds = {each["failureLabels"]["type"] for each in failures}
+    assert "lost machine" in kinds
+    assert kinds <= {"lost machine", "slots"}, "and the other one may not have enough at once"
     assert {each["taskManagerId"] for each in failures} <= {"worker-1", "worker-2"}
