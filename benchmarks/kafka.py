@@ -212,9 +212,7 @@ def throughput(
 
     def pyflink(jar: str, outputs: dict[int, str]) -> list[float]:
         option = f"pipeline.jars=file://{Path(jar).resolve()}"
-        return engine(
-            pyflink_command("kafka_window"), servers, "AT_LEAST_ONCE", pairs_of(outputs), option
-        )
+        return engine(pyflink_command("kafka_window"), servers, "AT_LEAST_ONCE", pairs_of(outputs), option)
 
     def pairs_of(outputs: dict[int, str]) -> list[str]:
         return [f"{topics[size]}:{topic}" for size, topic in outputs.items()]
