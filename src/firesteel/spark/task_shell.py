@@ -204,9 +204,8 @@ class TaskShell:
                 task = StageTask(self._setup.plan, self._id, self, checkpointing=self._setup.checkpointing)
                 self._open(task)
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt))
-                self._reports.report(
-                    task.report()
-                )  # the first record may be waited for, or worked on, for long
+                # At once: the first record may be waited for, or worked on, for long.
+                self._reports.report(task.report())
                 self._mailbox.feed(batches)
                 yield from self._work(task)
                 self._finish(task)
