@@ -226,9 +226,8 @@ class TaskShell:
                 self._open(task)
                 queryable = tuple(task.queryable.take_new())
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt, queryable))
-                self._reports.report(
-                    task.report()
-                )  # the first record may be waited for, or worked on, for long
+                # At once: the first record may be waited for, or worked on, for long.
+                self._reports.report(task.report())
                 self._mailbox.feed(batches)
                 yield from self._work(task)
                 self._finish(task)
