@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import subprocess
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 
 import jsonschema_rs
@@ -20,7 +23,7 @@ from firesteel.rest.openapi import PREFIX, openapi_document
 from firesteel.rest.operations import Operations
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.paths.missing import MISSING
-from firesteel.rest.peers import foreign_user, owner_of
+from firesteel.rest.peers import asked_owner, foreign_user, owner_of
 from firesteel.rest.settings import read_rest_settings
 
 NAMES = frozenset({"localhost"})
@@ -110,6 +113,25 @@ def test_the_owner_of_a_connection_is_who_holds_the_socket_of_the_client() -> No
     assert owner_of(0xC001, 0x1F91, [_SOCKETS]) == 1001
     assert owner_of(0xC002, 0x1F91, [_SOCKETS]) is None, "closed already: the kernel calls it root's"
     assert owner_of(0xC003, 0x1F91, [_SOCKETS]) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell whose a connection is")
+@pytest.mark.parametrize(
+    ("listens", "connects"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")]
+)
+def test_the_kernel_tells_whose_a_connection_is(listens: str, connects: str) -> None:
+    family = socket.AF_INET6 if ":" in listens else socket.AF_INET
+    with socket.create_server((listens, 0), family=family, dualstack_ipv6=listens == "::") as server:
+        client = socket.create_connection((connects, server.getsockname()[1]))
+        accepted, address = server.accept()
+        ends = (ip_address(connects), client.getsockname()[1], ip_address(connects), client.getpeername()[1])
+        with accepted:
+            assert asked_owner(*ends) == os.geteuid()
+            assert foreign_user(address, accepted.getsockname()) is None
+            client.close()
+            assert asked_owner(*ends) is None, "the kernel calls it root's"
+            assert "was closed" in (foreign_user(address, accepted.getsockname()) or "")
+        assert asked_owner(ends[0], 1, *ends[2:]) is None
 
 
 def test_connections_of_other_machines_have_no_owner_here() -> None:
