@@ -188,7 +188,7 @@ def _click_through_tabs(page: Page, picture: Callable[[str], None]) -> None:
     page.click(".tabs a", "Exceptions")
     page.wait_for_text("Nothing has gone wrong.")
     page.wait_for_text("A sign of life is due every", "p")
-    page.wait_for_text("RUNNING", "td .badge")
+    page.wait_for_text("running", "td .badge")
     page.click(".tabs a", "Timeline")
     page.click(".timeline-row button")
     page.wait("document.querySelectorAll('.of-subtask .piece').length >= 1")
