@@ -92,7 +92,7 @@ from firesteel.jobmaster.rescaling import Rescaling
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
-from firesteel.plan.executor import Deployment, Executor, SimulatedTime, VisibleExecutors
+from firesteel.plan.executor import Deployment, Executor, SimulatedTime, SlotAllowance, VisibleExecutors
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import TaskAnswer, TaskId, TaskInquiry
 
@@ -114,7 +114,7 @@ class JobMaster:
     """Runs one job. Public methods may be called from any thread.
 
     ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave. ``plans`` make the plans that the job
-    can go on as; without them it keeps its parallelism.
+    can go on as; without them it keeps its parallelism. ``allowance``: who says how many slots it may have then, beside the engine.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class JobMaster:
         store: CheckpointStore | None = None,
         listeners: Sequence[JobListener] = (),
         plans: ProgramPlans | None = None,
+        allowance: SlotAllowance | None = None,
     ) -> None:
         start = start or MasterStart(str(JobID()))
         self.job_id = JobID(start.job_id)
@@ -165,7 +166,13 @@ class JobMaster:
         self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
         self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
         self._rescaling = Rescaling(
-            (start.job_id, plan), plans, executor, self._mailbox.put, numbers, settings.elastic is not None
+            (start.job_id, plan),
+            plans,
+            executor,
+            self._mailbox.put,
+            numbers,
+            settings.elastic is not None,
+            allowance,
         )
         self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
         self._checkpoint_settings = checkpoints = settings.checkpoints
