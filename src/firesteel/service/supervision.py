@@ -153,6 +153,8 @@ def _by_itself(each: Seen, report: DriverReport) -> Close:
         return Close(each.id, bad[-1] if bad else "FINISHED")
     if bad:
         return Close(each.id, bad[-1])
+    if each.orders.is_cancelled:
+        return Close(each.id, "CANCELED", "it was cancelled")  # it has heard of it before it was ended
     return Close(each.id, "FAILED", f"its program has ended with exit code {report.exit_code}")
 
 

@@ -167,3 +167,10 @@ def test_a_cancelled_submission_gets_no_slots_and_is_over_when_its_driver_is() -
     waiting = seen("a", job("a"), is_cancelled=True)
     assert decide([waiting], 8) == []
     assert decide([replace(waiting, is_alive=False)], 8) == [Close("a", "CANCELED", "it was cancelled")]
+
+
+def test_a_cancelled_submission_whose_driver_hears_of_it_first_is_cancelled_all_the_same() -> None:
+    waiting = seen("a", job("a"), alive=False, is_cancelled=True)
+    assert waiting.report is not None
+    ended = replace(waiting, report=replace(waiting.report, exit_code=1))
+    assert decide([ended], 8) == [Close("a", "CANCELED", "it was cancelled")]

@@ -189,6 +189,13 @@ class Page:
         """Write into what has the focus."""
         self._call("Input.insertText", text=text)
 
+    def choose_file(self, selector: str, path: Path) -> None:
+        """Choose a file in a field for one."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        self.wait(f"Boolean({field})")
+        found = self._call("Runtime.evaluate", expression=field)["result"]["objectId"]
+        self._call("DOM.setFileInputFiles", files=[str(path)], objectId=found)
+
     def resize(self, width: int, height: int, mobile: bool = False) -> None:
         """Be a screen of this size."""
         self._call(
