@@ -9,7 +9,7 @@ from typing import Any
 
 from firesteel.rest.endpoints import RawAnswer, SentRequest
 from firesteel.service.dispatcher import Dispatcher, Managed
-from firesteel.service.driver_client import DriverAnswer, DriverClient, DriverGoneError
+from firesteel.service.driver_client import DriverAnswer, DriverClient, DriverGoneError, target_of
 
 __all__ = ["AllDrivers", "Asked"]
 
@@ -63,8 +63,7 @@ class AllDrivers:
 
     def pass_on(self, driver: Managed, sent: SentRequest) -> RawAnswer | None:
         """What a driver answers to a request, as it is; None when it is gone."""
-        path = sent.path + (f"?{sent.query}" if sent.query else "")
-        answer = self._ask_one(driver, sent.method, path, sent.body)
+        answer = self._ask_one(driver, sent.method, target_of(sent), sent.body)
         return None if answer is None else RawAnswer(answer.status, answer.content, answer.media_type)
 
     def _ask_one(self, driver: Managed, method: str, path: str, body: bytes) -> DriverAnswer | None:

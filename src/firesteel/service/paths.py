@@ -12,6 +12,7 @@ from firesteel.common.job_status import JobStatus
 from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
 from firesteel.rest.errors import Conflict, Malformed, NotFound, NotThere, RestError
 from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.paths.missing import ENDPOINTS as MISSING_ENDPOINTS
 from firesteel.rest.schemas import TEXT, WHOLE, choice
 from firesteel.rest.served_jobs import ServedJob
 from firesteel.rest.views import driver as driver_views
@@ -21,7 +22,7 @@ from firesteel.service import merging
 from firesteel.service.all_drivers import AllDrivers
 from firesteel.service.artifacts import Artifacts
 from firesteel.service.dispatcher import Dispatcher, Managed
-from firesteel.service.driver_client import DriverClient, DriverGoneError
+from firesteel.service.driver_client import DriverClient, DriverGoneError, target_of
 from firesteel.service.manager_paths import ManagerPaths, all_metrics
 from firesteel.service.plans import PlanMaker
 from firesteel.service.programs import artifact_request, submit_artifact, submit_form
@@ -94,8 +95,10 @@ class ServicePaths:
             key = (endpoint.method, endpoint.path)
             if key in own:
                 found.append(own.pop(key))
-            elif endpoint.path.startswith(_JOB) and "log-url" not in endpoint.path:
-                errors = tuple(sorted({*endpoint.errors, 503}))
+            elif endpoint.path.startswith(_JOB) and endpoint not in MISSING_ENDPOINTS:
+                # A job that has not begun, or has ended before, is told nothing any more.
+                refused = {404, 503} if endpoint.method == "GET" else {404, 409, 503}
+                errors = tuple(sorted({*endpoint.errors, *refused}))
                 found.append(replace(endpoint, answer=self._forwarding(endpoint), errors=errors))
             else:
                 found.append(endpoint)
@@ -144,12 +147,11 @@ class ServicePaths:
     def _asked(self, rest: str, endpoint: Endpoint, call: Call) -> Any:
         """What the driver answers; None when it is gone."""
         sent = call.sent
-        path = sent.path + (f"?{sent.query}" if sent.query else "")
         remembered = self._triggers.ended(sent.path)
         if remembered is not None:
             return remembered
         try:
-            answer = self._client.ask(rest, sent.method, path, sent.body, sent.headers)
+            answer = self._client.ask(rest, sent.method, target_of(sent), sent.body, sent.headers)
         except DriverGoneError:
             return self._triggers.ended(sent.path)
         if endpoint.method == "POST" and answer.status == 202:
