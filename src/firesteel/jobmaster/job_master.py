@@ -162,19 +162,7 @@ class JobMaster:
         self._times = JobTimes(self._clock.now)
         #: All metrics of the job, for whoever asks.
         self.metrics = MetricRegistry(start.job_id, self._reports, self._job_figures, lambda: self._attempts)
-        numbers = itertools.count(1)  # no two requests have the same
-        self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
-        self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
-        self._rescaling = Rescaling(
-            (start.job_id, plan),
-            plans,
-            executor,
-            self._mailbox.put,
-            numbers,
-            settings.elastic is not None,
-            allowance,
-        )
-        self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
+        self._create_requests(plan, plans, settings.elastic is not None, allowance)
         self._checkpoint_settings = checkpoints = settings.checkpoints
         self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
@@ -184,6 +172,19 @@ class JobMaster:
         self._ended: float | None = None
         self._attempts = 0
         self._create_threads(start.job_id[:8])
+
+    def _create_requests(
+        self, plan: JobPlan, plans: ProgramPlans | None, is_elastic: bool, allowance: SlotAllowance | None
+    ) -> None:
+        """What people ask of the job, and wait for."""
+        numbers = itertools.count(1)  # no two requests have the same
+        self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
+        self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
+        self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
+        job = (str(self.job_id), plan)
+        self._rescaling = Rescaling(
+            job, plans, self._executor, self._mailbox.put, numbers, is_elastic, allowance
+        )
 
     def _create_threads(self, short_id: str) -> None:
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
