@@ -46,6 +46,7 @@ from firesteel.common.time import to_millis
 from firesteel.compiler.compile import compile_job
 from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.leaders.settings import configured_id
 from firesteel.plan.job_plan import JobPlan
 from firesteel.rest.outline import outline_of
 from firesteel.rest.views.jobs import job_plan
@@ -294,7 +295,7 @@ class ServiceJob(launch.JobObserver):
 def _asking(plan: JobPlan, configuration: Configuration) -> JobReport:
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     return JobReport(
-        str(configuration.get(JOB_ID)),
+        str(configured_id(configuration)),
         plan.name,
         plan.slots,
         to_millis(time.time()),
