@@ -43,7 +43,7 @@ from firesteel.jobmaster.terminal.progress import JobListener, ProgressDisplay
 from firesteel.logs.log_book import LOGS
 from firesteel.logs.settings import read_log_settings
 from firesteel.metrics._reporter_settings import read_reporters
-from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, TrialExecutor
+from firesteel.plan.executor import EngineStart, Executor, SimulatedTime, SlotAllowance, TrialExecutor
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.shipped import Shipped
 from firesteel.rest.flame_graphs import read_flame_settings
@@ -68,7 +68,10 @@ REGISTER_VARIABLE = "FIRESTEEL_REGISTER"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A program that is about to run; ``executor`` and ``state_backend`` win over what the configuration says."""
+    """A program that is about to run; ``executor`` and ``state_backend`` win over what the configuration says.
+
+    ``allowance``: who has a say in how many slots its job gets when it is rescaled.
+    """
 
     graph: StreamGraph
     configuration: Configuration
@@ -76,6 +79,7 @@ class Submission:
     executor: ExecutorFactory | None = None
     state_backend: Shipped | None = None
     driver_parts: tuple[DriverPart, ...] = ()
+    allowance: SlotAllowance | None = None
 
 
 class JobObserver(JobListener, Protocol):
@@ -210,6 +214,7 @@ def _start_master(compiled: _Compiled, executor: Executor, leadership: Leadershi
         store=prepared.store,
         listeners=[*([] if leadership is None else [leadership]), *_progress(), *observers],
         plans=ProgramPlans(compiled.submission.graph, configuration, prepared.plan),
+        allowance=compiled.submission.allowance,
     )
     if leadership is not None:
         leadership.bind(master, prepared.epoch)

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firesteel.service.records import DriverReport, JobReport, Orders, ProcessMark
-from firesteel.service.supervision import MOST_DEATHS, Close, Grant, Refuse, Seen, Start, decide, slots_in_use
+from firesteel.service.supervision import (
+    MOST_DEATHS,
+    Allow,
+    Close,
+    Grant,
+    Refuse,
+    Seen,
+    Start,
+    decide,
+    slots_in_use,
+)
 
 SLOTS = 10
 LONG = 1000.0
@@ -20,7 +30,6 @@ class Cluster:
 
     seen: dict[str, Seen] = field(default_factory=dict)
     over: dict[str, str] = field(default_factory=dict)
-    granted: list[str] = field(default_factory=list)
     count: int = 0
 
     def submit(self) -> None:
@@ -39,10 +48,30 @@ class Cluster:
         if (
             each.is_alive
             and each.jobs
-            and each.jobs[0].id in each.orders.granted
+            and each.orders.granted.get(each.jobs[0].id, 0) >= each.jobs[0].slots
             and not each.jobs[0].is_over
         ):
             self._tell(name, replace(each.jobs[0], status=status))
+
+    def ask_for_others(self, name: str, slots: int) -> None:
+        """A job that runs is to be rescaled."""
+        each = self.seen[name]
+        if each.is_alive and each.jobs and each.jobs[0].status == "RUNNING" and not each.jobs[0].wanted:
+            self._tell(name, replace(each.jobs[0], wanted=slots, request=each.jobs[0].request + 1))
+
+    def settle(self, name: str, is_rescaled: bool) -> None:
+        """The job was rescaled, if it may, or goes on as it was."""
+        each = self.seen[name]
+        job = each.jobs[0] if each.jobs else None
+        if job is None or not job.wanted or each.orders.answered.get(job.id) != job.request:
+            return
+        may = is_rescaled and each.orders.granted[job.id] >= job.wanted
+        self._tell(name, replace(job, slots=job.wanted if may else job.slots, wanted=0))
+
+    def used(self) -> int:
+        """Slots that tasks of running jobs are in."""
+        jobs = [each.jobs[0] for each in self.seen.values() if each.jobs]
+        return sum(job.slots for job in jobs if job.status == "RUNNING")
 
     def die(self, name: str) -> None:
         self.seen[name] = replace(self.seen[name], is_alive=False, since_death=LONG)
@@ -67,10 +96,12 @@ class Cluster:
                     self.seen[decision.id] = replace(
                         each, orders=orders, is_alive=True, since_death=0.0, report=report
                     )
-                case Grant(_, job):
-                    assert job not in each.orders.granted
-                    self.granted.append(job)
-                    self.seen[decision.id] = replace(each, orders=replace(each.orders, granted=(job,)))
+                case Grant(_, job, slots):
+                    self.seen[decision.id] = replace(each, orders=replace(each.orders, granted={job: slots}))
+                case Allow(_, job, request, slots):
+                    assert slots >= each.jobs[0].slots, "what it runs with is its own"
+                    orders = replace(each.orders, granted={job: slots}, answered={job: request})
+                    self.seen[decision.id] = replace(each, orders=orders)
                 case Refuse(_, job, needed):
                     assert needed > SLOTS
                     self.seen[decision.id] = replace(
@@ -80,6 +111,7 @@ class Cluster:
                     self.over[decision.id] = status
                     del self.seen[decision.id]
         assert slots_in_use(self.seen.values()) <= SLOTS
+        assert self.used() <= SLOTS
 
     def _tell(self, name: str, job: JobReport) -> None:
         self.seen[name] = replace(self.seen[name], report=DriverReport(ProcessMark(1, "here"), jobs=(job,)))
@@ -87,7 +119,7 @@ class Cluster:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["submit", "ask", "run", "finish", "fail", "die", "exit"]),
+        st.sampled_from(["submit", "ask", "run", "finish", "fail", "die", "exit", "rescale", "settle"]),
         st.integers(0, 5),
         st.integers(1, SLOTS + 2),
         st.booleans(),
@@ -108,6 +140,10 @@ def test_slots_are_never_given_twice_and_everything_ends(actions: list[tuple[str
             cluster.ask(name, slots, resumable)
         elif name is not None and action in ("run", "finish", "fail"):
             cluster.tell_state(name, {"run": "RUNNING", "finish": "FINISHED", "fail": "FAILED"}[action])
+        elif name is not None and action == "rescale":
+            cluster.ask_for_others(name, slots)
+        elif name is not None and action == "settle":
+            cluster.settle(name, resumable)
         elif name is not None and action == "die":
             cluster.die(name)
         elif name is not None and action == "exit":
@@ -124,4 +160,3 @@ def test_slots_are_never_given_twice_and_everything_ends(actions: list[tuple[str
                 cluster.seen[name] = replace(each, is_alive=False, report=replace(each.report, exit_code=1))
         cluster.step()
     assert cluster.seen == {}
-    assert len(set(cluster.granted)) == len(cluster.granted)

@@ -70,7 +70,7 @@ def jar(service: ServiceClient) -> str:
 def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(
     service: ServiceClient, jar: str
 ) -> None:
-    assert [each["id"] for each in service.get("/jars")["files"]] == [jar]
+    assert jar in [each["id"] for each in service.get("/jars")["files"]]
     check_shape(service.get("/jars"), "Jars")
     job = service.run(jar, "first", "once", parallelism=2)
     details = service.await_state(job, "FINISHED")
@@ -146,6 +146,78 @@ def test_a_job_that_does_not_fit_waits_and_is_seen_waiting(service: ServiceClien
     service.await_state(waiting, "RUNNING")
     service.call("PATCH", f"/jobs/{waiting}")
     service.await_state(waiting, "CANCELED")
+
+
+def test_slots_follow_a_job_that_is_rescaled(service: ServiceClient, jar: str) -> None:
+    # Of a script there is one reader, and one that has nothing to read is over: it could not be rescaled.
+    one_reader = PROGRAM.replace('"Numbers")', '"Numbers").set_parallelism(1)')
+    job = service.run(service.upload("rescaled.py", one_reader), "rescaled", "for-ever", parallelism=1)
+    service.await_state(job, "RUNNING")
+
+    def rescale(parallelism: int) -> Any:
+        status, trigger = service.call("PATCH", f"/jobs/{job}/rescaling?parallelism={parallelism}")
+        assert status == 200, trigger
+        return service.outcome(f"/jobs/{job}/rescaling", trigger)
+
+    def free() -> int:
+        return int(service.get("/overview")["slots-available"])
+
+    assert free() == 8 - 2
+    assert rescale(3) == {}
+    assert [vertex["parallelism"] for vertex in service.get(f"/jobs/{job}")["vertices"]] == [1, 3]
+    assert free() == 8 - 4
+    refused = rescale(8)
+    assert "the job needs 9 and may have 8" in json.dumps(refused), refused
+    service.wait_for("/overview", lambda answer: answer["slots-available"] == 8 - 4)
+    # Another one has the rest: what it has is not there for this one.
+    other = service.run(jar, "beside it", "for-ever", parallelism=1)
+    service.await_state(other, "RUNNING")
+    assert "the job needs 7 and may have 6" in json.dumps(rescale(6))
+    assert rescale(1) == {}
+    service.wait_for("/overview", lambda answer: answer["slots-available"] == 8 - 2 - 2)
+    assert service.get(f"/jobs/{job}/status") == {"status": "RUNNING"}
+    for each in (job, other):
+        service.call("PATCH", f"/jobs/{each}")
+        service.await_state(each, "CANCELED")
+
+
+def test_executors_logs_and_threads_are_those_of_the_driver_that_has_them(
+    service: ServiceClient, jar: str, folder: Path
+) -> None:
+    jobs = [service.run(jar, f"looked at {number}", "for-ever") for number in (1, 2)]
+    for job in jobs:
+        service.await_state(job, "RUNNING")
+    answer = service.wait_for("/taskmanagers", lambda answer: len(answer["taskmanagers"]) == 2)
+    check_shape(answer, "TaskManagers")
+    names = [each["id"] for each in answer["taskmanagers"]]
+    assert [name.rpartition("@")[2] for name in names] == [job[:8] for job in jobs], "each has its own"
+    for name, job in zip(names, jobs, strict=True):
+        path = f"/taskmanagers/{name}"
+        details = service.get(path)
+        check_shape(details, "TaskManager")
+        assert {slot["jobId"] for slot in details["allocatedSlots"]} == {job}
+        check_shape(service.get(f"{path}/logs"), "LogList")
+        check_shape(service.get(f"{path}/thread-dump"), "ThreadDump")
+        assert service.call("GET", f"{path}/log")[0] == 200
+        assert service.call("GET", f"{path}/logs/nothing")[0] == 404
+        (tasks,) = service.get(f"{path}/metrics?get=Status.Flink.Tasks")
+        assert tasks["value"] == "2"
+    (tasks,) = service.get("/taskmanagers/metrics?get=Status.Flink.Tasks&agg=sum")
+    assert tasks["sum"] == 4.0
+    # The job manager is the service with its drivers.
+    files = {file["name"] for file in service.get("/jobmanager/logs")["logs"]}
+    assert files >= {f"driver-{job}.log" for job in jobs}
+    assert "the program begins" in service.get(f"/jobmanager/logs/driver-{jobs[0]}.log")
+    assert service.call("GET", "/jobmanager/logs/driver-..log")[0] == 404
+    threads = [each["threadName"] for each in service.get("/jobmanager/thread-dump")["threadInfos"]]
+    for who in ("service", *(f"counting ({job})" for job in jobs)):
+        assert any(name.startswith(f"{who}: ") for name in threads), (who, threads)
+    for job in jobs:
+        service.call("PATCH", f"/jobs/{job}")
+        service.await_state(job, "CANCELED")
+    status, answer = service.call("GET", f"/taskmanagers/{names[0]}")
+    assert status == 404, answer
+    check_shape(answer, "Errors")
 
 
 def test_a_job_that_waits_can_be_cancelled(service: ServiceClient, jar: str) -> None:

@@ -33,15 +33,17 @@ _ROOT = "root"
 def log_level(target: Target, job_id: str, logger: str | None, level: str | None) -> None:
     """Show the levels of a job's loggers, or change one while it runs.
 
-    The level counts for all jobs of the same driver, until it ends.
+    The level counts for all jobs of the same driver, until it ends. In a cluster service every program has a driver of its own.
     """
     if logger is not None and level is None:
         raise click.UsageError(f"which level? as in: firesteel log-level {job_id} {logger} DEBUG")
     body: dict[str, Any] | None = None
     if logger is not None and level is not None:
         body = {"logger": "" if logger == _ROOT else logger, "level": _checked(level)}
-    with plain_errors(), find_job(target, job_id).client() as client:
-        answer = client.get(_PATH) if body is None else client.request("PUT", _PATH, body=body)
+    with plain_errors():
+        job = find_job(target, job_id)
+        with job.client() as client:
+            answer = client.request("GET" if body is None else "PUT", _PATH, {"jobs": job.job_id}, body)
     for each in answer["loggers"]:
         click.echo(f"{each['level']:<8} {each['logger'] or _ROOT}")
 

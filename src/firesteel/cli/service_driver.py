@@ -23,6 +23,7 @@ from firesteel import launch
 from firesteel.cli.log_lines import write_log_lines
 from firesteel.cli.program import Program
 from firesteel.cli.run import run_program
+from firesteel.common._executor_name import tell_executors_apart
 from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import JobCancelledError, NotEnoughSlotsError
@@ -45,10 +46,12 @@ from firesteel.common.time import to_millis
 from firesteel.compiler.compile import compile_job
 from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.leaders.settings import configured_id
 from firesteel.plan.job_plan import JobPlan
 from firesteel.rest.outline import outline_of
 from firesteel.rest.views.jobs import job_plan
 from firesteel.service.folder import JobFolder, read_json, write_json
+from firesteel.service.manager_paths import executor_owner
 from firesteel.service.plans import PLAN_FILE
 from firesteel.service.processes import mark_of, this_machine
 from firesteel.service.records import DriverReport, JobReport, Orders, Submission
@@ -59,6 +62,8 @@ _LOG = logging.getLogger("firesteel.service_driver")
 
 #: How often a job that waits for slots looks for them: at once there are some, or it may take long.
 _LOOK_SECONDS, _LONGEST_PAUSE = 0.01, 0.25
+#: How long the service may take to say how many slots a job may have that runs; it may not be there at all.
+_ANSWER_SECONDS = 10.0
 #: Of the driver, not of the job: each has a port of its own, which only the service asks.
 _OWN_OPTIONS = {
     REST_PORT.key: "0",
@@ -99,6 +104,7 @@ def run_job(folder: JobFolder) -> int:
     if folder.lock(this_machine()) is None:
         _LOG.warning("another driver runs this submission already")
         return 0
+    tell_executors_apart(executor_owner(folder.id))
     submission = folder.submission()
     options = {**_defaults(folder), **_options(folder, submission)}
     job = ServiceJob(folder, submission)
@@ -178,7 +184,7 @@ class ServiceJob(launch.JobObserver):
             configuration.set_string(CHECKPOINTING_RESUME.key, "true")
         self._await_slots(job)
         _warm_session_must_fit(configuration, plan.slots)
-        return dataclasses.replace(submission, configuration=configuration)
+        return dataclasses.replace(submission, configuration=configuration, allowance=self)
 
     def _next_id(self) -> str:
         """The same after a restart, so that every job finds its checkpoints."""
@@ -187,7 +193,8 @@ class ServiceJob(launch.JobObserver):
         return f"{(int(self._folder.id, 16) + self._count) % 16**32:032x}"
 
     def _await_slots(self, job: JobReport) -> None:
-        self._change(job)
+        with self._lock:
+            self._put(job)
         has_said, pause = False, _LOOK_SECONDS
         while True:
             orders: Orders = self._folder.orders()
@@ -198,13 +205,42 @@ class ServiceJob(launch.JobObserver):
                     f"{orders.refused[job.id]}; lower the parallelism, or raise 'firesteel.cluster.slots'",
                     needed=job.slots,
                 )
-            if job.id in orders.granted:
+            if orders.granted.get(job.id, 0) >= job.slots:
                 return
             if not has_said:
                 has_said = True
                 _LOG.info("job '%s' (%s) asks the service for %d slots", job.name, job.id, job.slots)
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 1.2)
+
+    # What `SlotAllowance` wants.
+
+    def allow(self, job_id: str, wanted: int) -> int:
+        """Ask the service; without an answer the job may have what it has."""
+        orders = self._folder.orders()
+        if wanted <= orders.granted.get(job_id, 0):
+            return wanted
+        request = self._ask_for(job_id, wanted, orders.answered.get(job_id, 0))
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            orders = self._folder.orders()
+            if orders.answered.get(job_id, 0) >= request:
+                return min(wanted, orders.granted.get(job_id, 0))
+            time.sleep(_LOOK_SECONDS)
+        _LOG.warning("the service does not say whether job %s may have %d slots", job_id, wanted)
+        return orders.granted.get(job_id, 0)
+
+    def _ask_for(self, job_id: str, slots: int, answered: int) -> int:
+        """The number of the request: one that no driver of this job has used."""
+        with self._lock:
+            request = max(self._job(job_id).request, answered) + 1
+            self._replace(job_id, wanted=slots, request=request)
+        return request
+
+    def keep(self, job_id: str, slots: int) -> None:
+        """Tell the service."""
+        with self._lock:
+            self._replace(job_id, slots=slots, wanted=0)
 
     # What `launch.JobObserver` wants.
 
@@ -233,16 +269,24 @@ class ServiceJob(launch.JobObserver):
             self._write()
 
     def _set_status(self, job_id: str, status: JobStatus) -> None:
-        known = next((each for each in self._report.jobs if each.id == job_id), None)
-        if known is not None:
-            ended = to_millis(time.time()) if status.is_terminal_state() else 0
-            self._change(dataclasses.replace(known, status=status.name, ended=ended))
-
-    def _change(self, job: JobReport) -> None:
+        ended = to_millis(time.time()) if status.is_terminal_state() else 0
         with self._lock:
-            others = tuple(each for each in self._report.jobs if each.id != job.id)
-            self._report = dataclasses.replace(self._report, jobs=(*others, job))
-            self._write()
+            self._replace(job_id, status=status.name, ended=ended)
+
+    def _job(self, job_id: str) -> JobReport:
+        """One that was admitted, which all of them are."""
+        return next(each for each in self._report.jobs if each.id == job_id)
+
+    def _replace(self, job_id: str, **changes: Any) -> None:
+        job = self._job(job_id)
+        changed = dataclasses.replace(job, **changes)
+        if changed != job:
+            self._put(changed)
+
+    def _put(self, job: JobReport) -> None:
+        others = tuple(each for each in self._report.jobs if each.id != job.id)
+        self._report = dataclasses.replace(self._report, jobs=(*others, job))
+        self._write()
 
     def _write(self) -> None:
         self._folder.write_report(self._report)
@@ -251,7 +295,7 @@ class ServiceJob(launch.JobObserver):
 def _asking(plan: JobPlan, configuration: Configuration) -> JobReport:
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     return JobReport(
-        str(configuration.get(JOB_ID)),
+        str(configured_id(configuration)),
         plan.name,
         plan.slots,
         to_millis(time.time()),

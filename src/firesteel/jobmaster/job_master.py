@@ -92,7 +92,7 @@ from firesteel.jobmaster.rescaling import Rescaling
 from firesteel.jobmaster.statistics import JobStatistics, ReportBook
 from firesteel.jobmaster.task_states import TaskChange, TaskStatus
 from firesteel.jobmaster.terminal.progress import JobListener
-from firesteel.plan.executor import Deployment, Executor, SimulatedTime, VisibleExecutors
+from firesteel.plan.executor import Deployment, Executor, SimulatedTime, SlotAllowance, VisibleExecutors
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.messages import TaskAnswer, TaskId, TaskInquiry
 
@@ -114,7 +114,7 @@ class JobMaster:
     """Runs one job. Public methods may be called from any thread.
 
     ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave. ``plans`` make the plans that the job
-    can go on as; without them it keeps its parallelism.
+    can go on as; without them it keeps its parallelism. ``allowance``: who says how many slots it may have then, beside the engine.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class JobMaster:
         store: CheckpointStore | None = None,
         listeners: Sequence[JobListener] = (),
         plans: ProgramPlans | None = None,
+        allowance: SlotAllowance | None = None,
     ) -> None:
         start = start or MasterStart(str(JobID()))
         self.job_id = JobID(start.job_id)
@@ -161,13 +162,7 @@ class JobMaster:
         self._times = JobTimes(self._clock.now)
         #: All metrics of the job, for whoever asks.
         self.metrics = MetricRegistry(start.job_id, self._reports, self._job_figures, lambda: self._attempts)
-        numbers = itertools.count(1)  # no two requests have the same
-        self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
-        self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
-        self._rescaling = Rescaling(
-            (start.job_id, plan), plans, executor, self._mailbox.put, numbers, settings.elastic is not None
-        )
-        self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
+        self._create_requests(plan, plans, settings.elastic is not None, allowance)
         self._checkpoint_settings = checkpoints = settings.checkpoints
         self._buffers = CollectBuffers(plan, checkpoints is not None and checkpoints.interval is not None)
         self._savepoint_directory = None if checkpoints is None else checkpoints.savepoint_directory
@@ -177,6 +172,19 @@ class JobMaster:
         self._ended: float | None = None
         self._attempts = 0
         self._create_threads(start.job_id[:8])
+
+    def _create_requests(
+        self, plan: JobPlan, plans: ProgramPlans | None, is_elastic: bool, allowance: SlotAllowance | None
+    ) -> None:
+        """What people ask of the job, and wait for."""
+        numbers = itertools.count(1)  # no two requests have the same
+        self._savepoints = PendingRequests[str]("savepoint", plan.name, numbers)
+        self._checkpoints = PendingRequests[int]("checkpoint", plan.name, numbers)
+        self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
+        job = (str(self.job_id), plan)
+        self._rescaling = Rescaling(
+            job, plans, self._executor, self._mailbox.put, numbers, is_elastic, allowance
+        )
 
     def _create_threads(self, short_id: str) -> None:
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")

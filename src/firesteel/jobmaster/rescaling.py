@@ -13,7 +13,7 @@ from firesteel.compiler.program_plans import Bounds, ProgramPlans
 from firesteel.jobmaster.events import BoundsChanged, Event, RescaleRequested, SlotsCounted
 from firesteel.jobmaster.instructions import CountSlots
 from firesteel.jobmaster.pending_requests import PendingRequests
-from firesteel.plan.executor import ElasticExecutor, Executor
+from firesteel.plan.executor import ElasticExecutor, Executor, SlotAllowance
 from firesteel.plan.job_plan import JobPlan
 
 __all__ = ["Rescaling"]
@@ -25,7 +25,8 @@ class Rescaling:
     """The parallelism of one job; may be used from any thread.
 
     ``plans`` make the plans that the job can go on as; without them it keeps its own. ``is_elastic``: it makes do with fewer
-    slots than it asks for. Requests have ``numbers`` that no other requests of the job have; ``post`` is the way to the core.
+    slots than it asks for. ``allowance``: who has a say in how many those are, beside the engine. Requests have ``numbers`` that no
+    other requests of the job have; ``post`` is the way to the core.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Rescaling:
         post: Callable[[Event], None],
         numbers: Iterator[int],
         is_elastic: bool,
+        allowance: SlotAllowance | None = None,
     ) -> None:
         self._job_id, self.plan = job
         self._name = self.plan.name
@@ -43,6 +45,7 @@ class Rescaling:
         self._executor = executor
         self._post = post
         self._is_elastic = is_elastic
+        self._allowance = allowance
         self._requests: PendingRequests[JobPlan] = PendingRequests(
             "rescale", self._name, numbers, RescaleError
         )
@@ -68,10 +71,12 @@ class Rescaling:
         except FiresteelError as error:
             problem = RescaleError(f"job '{self._name}' keeps its parallelism: {error}")
             problem.__cause__ = error
+            self._give_back()
             self._requests.answer(number, None, problem)
             return future
         if plan.parallelism == self.plan.parallelism:
             self.bounds = bounds
+            self._give_back()
             self._post(BoundsChanged(bounds))
             self._requests.answer(number, self.plan, None)
             return future
@@ -82,13 +87,20 @@ class Rescaling:
     def _plan_for(self, plans: ProgramPlans, bounds: Mapping[str, Bounds]) -> JobPlan:
         """The plan within the bounds that there are slots for; counted by whoever asks, because tasks end for it."""
         plan = plans.plan(bounds)
-        available = self._available_slots(plan.slots)
-        if available >= plan.slots:
+        needed = plan.slots
+        available = self._available_slots(needed)
+        if available >= needed:
             return plan
         fitting = plans.largest(bounds, available) if self._is_elastic else None
-        if fitting is None:
-            raise NotEnoughSlotsError(needed=plan.slots, available=available)
-        return fitting
+        if fitting is not None:
+            return fitting
+        sentence = ""
+        if self._allowance is not None:
+            sentence = (
+                f"not enough slots: the job needs {needed} and may have {available}; other jobs of the service have the rest, or "
+                "wait for it"
+            )
+        raise NotEnoughSlotsError(sentence, needed=needed, available=available)
 
     def answer(self, request: int, error: BaseException | None) -> None:
         """The job runs as another plan, or goes on as it was."""
@@ -100,6 +112,7 @@ class Rescaling:
             _LOG.warning("job '%s' runs with another parallelism now: %s", self._name, shown)
         else:
             _LOG.warning("%s", error)
+        self._give_back()
         self._requests.answer(request, self.plan if error is None else None, error)
 
     def close(self, status: JobStatus) -> None:
@@ -119,6 +132,12 @@ class Rescaling:
         threading.Thread(target=count, name=f"firesteel-slots-{self._job_id[:8]}", daemon=True).start()
 
     def _available_slots(self, wanted: int) -> int:
+        allowed = wanted if self._allowance is None else self._allowance.allow(self._job_id, wanted)
         if isinstance(self._executor, ElasticExecutor):
-            return self._executor.count_slots(self._job_id, wanted)
-        return wanted
+            return min(allowed, self._executor.count_slots(self._job_id, wanted))
+        return allowed
+
+    def _give_back(self) -> None:
+        """Keep the slots that the job runs with, unless another request is about to need more of them."""
+        if self._allowance is not None and not self._wanted:
+            self._allowance.keep(self._job_id, self.plan.slots)

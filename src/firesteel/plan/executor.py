@@ -203,6 +203,21 @@ class ElasticExecutor(Protocol):
         ...
 
 
+class SlotAllowance(Protocol):
+    """Somebody who has a say, beside the engine, in how many slots a job has: a cluster service whose jobs share them."""
+
+    def allow(self, job_id: str, wanted: int) -> int:
+        """How many of the ``wanted`` slots a job that runs may have from now on, with those that it has.
+
+        Called from threads that may wait for it.
+        """
+        ...
+
+    def keep(self, job_id: str, slots: int) -> None:
+        """The job runs with so many; the others are for other jobs."""
+        ...
+
+
 @runtime_checkable
 class SimulatedTime(Protocol):
     """An executor whose jobs have a time of their own, in which nobody has to wait for anything."""

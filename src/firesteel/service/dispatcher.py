@@ -21,7 +21,17 @@ from firesteel.service.folder import JobFolder, ServiceFolder
 from firesteel.service.processes import end_driver, is_alive
 from firesteel.service.records import DriverReport, End, JobReport, Orders, Submission
 from firesteel.service.stand_ins import StandIn
-from firesteel.service.supervision import Close, Decision, Grant, Refuse, Seen, Start, decide, slots_in_use
+from firesteel.service.supervision import (
+    Allow,
+    Close,
+    Decision,
+    Grant,
+    Refuse,
+    Seen,
+    Start,
+    decide,
+    slots_in_use,
+)
 
 __all__ = ["Dispatcher", "Managed"]
 
@@ -216,8 +226,11 @@ class Dispatcher:
         match decision:
             case Start(_, resume, after_death):
                 self._start(each, resume, after_death)
-            case Grant(_, job):
-                self._order(each, granted=(*each.orders.granted, job))
+            case Grant(_, job, slots):
+                self._order(each, granted={**each.orders.granted, job: slots})
+            case Allow(_, job, request, slots):
+                granted = {**each.orders.granted, job: slots}
+                self._order(each, granted=granted, answered={**each.orders.answered, job: request})
             case Refuse(_, job, needed):
                 sentence = f"the job needs {needed} slots, and the service has {self.slots}"
                 self._order(each, refused={**each.orders.refused, job: sentence})
@@ -304,8 +317,10 @@ def _without_states(report: DriverReport) -> DriverReport:
 
 def _waits_for_slots(each: Managed) -> bool:
     jobs = () if each.report is None else each.report.jobs
-    decided = (*each.orders.granted, *each.orders.refused)
-    return each.is_alive and any(job.id not in decided and not job.is_over for job in jobs)
+    granted, refused = each.orders.granted, each.orders.refused
+    return each.is_alive and any(
+        granted.get(job.id, 0) < job.slots and job.id not in refused and not job.is_over for job in jobs
+    )
 
 
 def _waiting(each: Managed, job: JobReport) -> StandIn:

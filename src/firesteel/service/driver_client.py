@@ -9,9 +9,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-__all__ = ["DriverAnswer", "DriverClient", "DriverGoneError"]
+from firesteel.rest.endpoints import SentRequest
+
+__all__ = ["DriverAnswer", "DriverClient", "DriverGoneError", "target_of"]
 
 #: Longer than any answer of a driver takes: dataflows with thousands of subtasks on a busy machine.
 _SECONDS = 30.0
@@ -118,6 +120,16 @@ class DriverClient:
                 return
         with contextlib.suppress(OSError):
             connection.close()
+
+
+def target_of(sent: SentRequest) -> str:
+    """What a request asks for, as it is written in another one: whatever came, as ASCII.
+
+    >>> target_of(SentRequest(path="/jobs/ä b", query="get=ö,x%20y"))
+    '/jobs/%C3%A4%20b?get=%C3%B6,x%20y'
+    """
+    query = quote(sent.query, safe="%=&,+;:@/?!$'()*~")
+    return quote(sent.path) + (f"?{query}" if query else "")
 
 
 def _open(url: str) -> http.client.HTTPConnection:

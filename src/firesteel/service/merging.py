@@ -8,10 +8,9 @@ from typing import Any
 
 from firesteel.rest.views.driver import cluster_overview
 
-__all__ = ["merged_hosts", "merged_lines", "overview"]
+__all__ = ["merged_lines", "overview"]
 
 _ENDED = ("FINISHED", "CANCELED", "FAILED")
-_ADDED = ("slotsNumber", "freeSlots", "assignedTasks")
 
 
 def merged_lines(*groups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -23,40 +22,16 @@ def merged_lines(*groups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda line: (line["start-time"], line["jid"]))
 
 
-def overview(lines: Sequence[Mapping[str, Any]], hosts: int, slots: int, free: int) -> dict[str, Any]:
+def overview(lines: Sequence[Mapping[str, Any]], executors: int, slots: int, free: int) -> dict[str, Any]:
     """Slots and jobs in figures."""
     states = Counter(line["state"] for line in lines)
     return {
         **cluster_overview(()),
-        "taskmanagers": hosts,
+        "taskmanagers": executors,
         "slots-total": slots,
         "slots-available": free,
         "jobs-running": sum(count for state, count in states.items() if state not in _ENDED),
         "jobs-finished": states["FINISHED"],
         "jobs-cancelled": states["CANCELED"],
         "jobs-failed": states["FAILED"],
-    }
-
-
-def merged_hosts(answers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Hosts, each once: tasks of several drivers run on it."""
-    found: dict[str, dict[str, Any]] = {}
-    for answer in answers:
-        for host in answer["taskmanagers"]:
-            known = found.get(host["id"])
-            found[host["id"]] = dict(host) if known is None else _added(known, host)
-    return list(found.values())
-
-
-def _added(known: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    processes = more["path"].partition("processes ")[2]
-    return {
-        **known,
-        **{name: known[name] + more[name] for name in _ADDED},
-        "path": f"{known['path']}, {processes}" if processes else known["path"],
-        **(
-            {"allocatedSlots": known["allocatedSlots"] + more["allocatedSlots"]}
-            if "allocatedSlots" in known
-            else {}
-        ),
     }

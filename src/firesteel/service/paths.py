@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from firesteel.common._redaction import redacted
 from firesteel.common.job_status import JobStatus
 from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
 from firesteel.rest.errors import Conflict, Malformed, NotFound, NotThere, RestError
 from firesteel.rest.paths import ENDPOINTS
+from firesteel.rest.paths.missing import ENDPOINTS as MISSING_ENDPOINTS
 from firesteel.rest.schemas import TEXT, WHOLE, choice
 from firesteel.rest.served_jobs import ServedJob
 from firesteel.rest.views import driver as driver_views
 from firesteel.rest.views import jobs as job_views
-from firesteel.rest.views.metrics import aggregated_metrics, metrics
+from firesteel.rest.views.metrics import aggregated_metrics
 from firesteel.service import merging
+from firesteel.service.all_drivers import AllDrivers
 from firesteel.service.artifacts import Artifacts
 from firesteel.service.dispatcher import Dispatcher, Managed
-from firesteel.service.driver_client import DriverClient, DriverGoneError
+from firesteel.service.driver_client import DriverClient, DriverGoneError, target_of
+from firesteel.service.manager_paths import ManagerPaths, all_metrics
 from firesteel.service.plans import PlanMaker
 from firesteel.service.programs import artifact_request, submit_artifact, submit_form
-from firesteel.service.records import DriverReport, JobReport
+from firesteel.service.records import JobReport
 from firesteel.service.stand_ins import StandIn
 from firesteel.service.triggers import Triggers
 
@@ -35,7 +35,6 @@ __all__ = ["ServicePaths"]
 _JOB = "/jobs/{jobid}"
 #: How long a program may take to submit its job before its client is told the id without knowing more.
 _KNOWN_SECONDS = 60.0
-_ASKED_AT_ONCE = 16
 #: How long it may take until it is known what became of a driver that does not answer any more.
 _GONE_SECONDS, _LOOK_SECONDS = 5.0, 0.02
 
@@ -75,16 +74,16 @@ class ServicePaths:
         self._dispatcher = dispatcher
         self._artifacts = artifacts
         self._plans = plans
-        self._options = options
         self._address = address
         self._shut_down = shut_down
         self._client = DriverClient()
         self._triggers = Triggers(self._client)
-        self._asking = ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="firesteel-ask-driver")
+        self._drivers = AllDrivers(dispatcher, self._client)
+        self._managers = ManagerPaths(dispatcher, self._drivers, options)
 
     def close(self) -> None:
         """Ask drivers nothing any more."""
-        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._drivers.close()
         self._triggers.close()
         self._client.close()
 
@@ -96,8 +95,10 @@ class ServicePaths:
             key = (endpoint.method, endpoint.path)
             if key in own:
                 found.append(own.pop(key))
-            elif endpoint.path.startswith(_JOB) and "log-url" not in endpoint.path:
-                errors = tuple(sorted({*endpoint.errors, 503}))
+            elif endpoint.path.startswith(_JOB) and endpoint not in MISSING_ENDPOINTS:
+                # A job that has not begun, or has ended before, is told nothing any more.
+                refused = {404, 503} if endpoint.method == "GET" else {404, 409, 503}
+                errors = tuple(sorted({*endpoint.errors, *refused}))
                 found.append(replace(endpoint, answer=self._forwarding(endpoint), errors=errors))
             else:
                 found.append(endpoint)
@@ -146,12 +147,11 @@ class ServicePaths:
     def _asked(self, rest: str, endpoint: Endpoint, call: Call) -> Any:
         """What the driver answers; None when it is gone."""
         sent = call.sent
-        path = sent.path + (f"?{sent.query}" if sent.query else "")
         remembered = self._triggers.ended(sent.path)
         if remembered is not None:
             return remembered
         try:
-            answer = self._client.ask(rest, sent.method, path, sent.body, sent.headers)
+            answer = self._client.ask(rest, sent.method, target_of(sent), sent.body, sent.headers)
         except DriverGoneError:
             return self._triggers.ended(sent.path)
         if endpoint.method == "POST" and answer.status == 202:
@@ -198,39 +198,23 @@ class ServicePaths:
         return answer
 
     def _lines(self) -> list[dict[str, Any]]:
-        asked = [line for answer in self._ask_all("/jobs/overview") for line in answer["jobs"]]
+        asked = [line for each in self._drivers.ask("/jobs/overview") for line in each.answer["jobs"]]
         shown = {line["jid"] for line in asked}
         archive = self._dispatcher.archive
         # Where a driver has just ended, either it has written its job down, or it has died.
         silent = [
             _silent(job)
-            for _, job in self._jobs()
+            for job in self._jobs()
             if job.id not in shown and job.status and not (job.is_over and archive.find(job.id))
         ]
         stand_ins = [each.served() for each in (*self._dispatcher.stand_ins(), *silent)]
         waiting = [job_views.overview([(job.outline, job.snapshot())])["jobs"][0] for job in stand_ins]
         return merging.merged_lines(asked, waiting, archive.lines())
 
-    def _jobs(self) -> list[tuple[DriverReport, JobReport]]:
+    def _jobs(self) -> list[JobReport]:
         """What drivers tell of their jobs."""
         reports = [each.report for each in self._dispatcher.managed() if each.report is not None]
-        return [(report, job) for report in reports for job in report.jobs]
-
-    def _ask_all(self, path: str) -> list[Any]:
-        """The answers of all drivers that give one."""
-        addresses = [
-            managed.report.rest
-            for managed in self._dispatcher.managed()
-            if managed.is_alive and managed.report is not None and managed.report.rest
-        ]
-        return [each for each in self._asking.map(lambda rest: self._ask_one(rest, path), addresses) if each]
-
-    def _ask_one(self, rest: str, path: str) -> Any:
-        try:
-            answer = self._client.ask(rest, "GET", path)
-        except DriverGoneError:
-            return None  # it has just ended; the next look finds its jobs in the archive
-        return answer.json() if answer.status == 200 else None
+        return [job for report in reports for job in report.jobs]
 
     def _ids(self, call: Call) -> Any:
         return {"jobs": [{"id": line["jid"], "status": line["state"]} for line in self._lines()]}
@@ -239,24 +223,20 @@ class ServicePaths:
         return {"jobs": self._lines()}
 
     def _overview(self, call: Call) -> Any:
-        hosts = merging.merged_hosts(self._ask_all("/taskmanagers"))
+        executors = len(self._managers.executors())
         dispatcher = self._dispatcher
-        return merging.overview(self._lines(), len(hosts), dispatcher.slots, dispatcher.slots_available())
+        return merging.overview(self._lines(), executors, dispatcher.slots, dispatcher.slots_available())
 
     def _jobs_metrics(self, call: Call) -> Any:
         wanted = call.query.get("jobs")
-        found = [
-            self._metrics_of(report.rest, job.id)
-            for report, job in self._jobs()
+        paths = [
+            (driver, f"{_JOB.format(jobid=job.id)}/metrics")
+            for driver in self._drivers.living()
+            for job in (() if driver.report is None else driver.report.jobs)
             if job.status and (not wanted or job.id in wanted)
         ]
+        found = all_metrics(self._drivers, paths)
         return aggregated_metrics(found, call.query.get("get"), call.query.get("agg", ()))
-
-    def _metrics_of(self, rest: str, job_id: str) -> dict[str, Any]:
-        path = f"/jobs/{job_id}/metrics"
-        names = [each["id"] for each in self._ask_one(rest, path) or ()]
-        values = self._ask_one(rest, f"{path}?get={quote(','.join(names), safe=',')}") if names else None
-        return {each["id"]: each["value"] for each in values or ()}
 
     def _job_log(self, call: Call) -> Path:
         job_id = call.path["jobid"]
@@ -281,62 +261,6 @@ class ServicePaths:
     def _config(self, call: Call) -> Any:
         config = driver_views.dashboard_config()
         return {**config, "features": {**config["features"], "web-submit": True}}
-
-    def _service_options(self, call: Call) -> Any:
-        return driver_views.configuration_entries(redacted(self._options))
-
-    def _service_metrics(self, call: Call) -> Any:
-        dispatcher = self._dispatcher
-        known = {
-            **driver_views.driver_metrics(()),
-            "numRunningJobs": len(dispatcher.managed()),
-            "taskSlotsTotal": dispatcher.slots,
-            "taskSlotsAvailable": dispatcher.slots_available(),
-        }
-        return metrics(known, call.query.get("get"))
-
-    def _hosts(self, call: Call) -> Any:
-        answers = self._ask_all("/taskmanagers")
-        lost = [each for answer in answers for each in answer["lost"]]
-        return {"taskmanagers": merging.merged_hosts(answers), "lost": lost}
-
-    def _of_host(self, call: Call, below: str = "") -> list[Any]:
-        name = call.path["taskmanagerid"]
-        answers = self._ask_all(f"/taskmanagers/{quote(name, safe='')}{below}")
-        if not answers:
-            raise NotFound(f"no task runs on a host {name[:100]!r} now; GET /taskmanagers lists the hosts")
-        return answers
-
-    def _host(self, call: Call) -> Any:
-        answers = [{"taskmanagers": [each]} for each in self._of_host(call)]
-        return merging.merged_hosts(answers)[0]
-
-    def _host_metrics(self, call: Call) -> Any:
-        return metrics(self._metrics_by_host([call.path["taskmanagerid"]])[0], call.query.get("get"))
-
-    def _hosts_metrics(self, call: Call) -> Any:
-        known = [each["id"] for each in self._hosts(call)["taskmanagers"]]
-        wanted = [name for name in known if name in (call.query.get("taskmanagers") or known)]
-        return aggregated_metrics(
-            self._metrics_by_host(wanted), call.query.get("get"), call.query.get("agg", ())
-        )
-
-    def _metrics_by_host(self, hosts: Sequence[str]) -> list[dict[str, int]]:
-        """Tasks and jobs of hosts, which is what drivers measure of them."""
-        merged = {each["id"]: each for each in merging.merged_hosts(self._ask_all("/taskmanagers"))}
-        missing = [name for name in hosts if name not in merged]
-        if missing:
-            raise NotFound(
-                f"no task runs on a host {missing[0][:100]!r} now; GET /taskmanagers lists the hosts"
-            )
-        jobs = sum(bool(line["tasks"]["running"]) for line in self._lines())
-        return [
-            {"Status.Flink.Tasks": merged[name]["assignedTasks"], "Status.Flink.Jobs": jobs} for name in hosts
-        ]
-
-    def _host_logs(self, call: Call) -> Any:
-        self._of_host(call)
-        return {"logs": []}
 
     def _shut(self, call: Call) -> Any:
         self._shut_down()
@@ -395,20 +319,13 @@ class ServicePaths:
         def instead(method: str, path: str, answer: Callable[[Call], Any]) -> Endpoint:
             return replace(given[method, path], answer=answer)
 
-        host = "/taskmanagers/{taskmanagerid}"
         return (
             instead("GET", "/config", self._config),
             instead("GET", "/overview", self._overview),
             instead("GET", "/jobs", self._ids),
             instead("GET", "/jobs/overview", self._jobs_overview),
             instead("GET", "/jobs/metrics", self._jobs_metrics),
-            instead("GET", "/jobmanager/config", self._service_options),
-            instead("GET", "/jobmanager/metrics", self._service_metrics),
-            instead("GET", "/taskmanagers", self._hosts),
-            instead("GET", "/taskmanagers/metrics", self._hosts_metrics),
-            instead("GET", host, self._host),
-            instead("GET", f"{host}/metrics", self._host_metrics),
-            instead("GET", f"{host}/logs", self._host_logs),
+            *self._managers.endpoints(),
             *self._of_programs(),
             Endpoint("DELETE", "/cluster", self._shut, "Nothing", "End the service; jobs go on.", errors=()),
             Endpoint(

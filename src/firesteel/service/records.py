@@ -53,7 +53,9 @@ class ProcessMark:
 class JobReport:
     """A job of a driver. ``status`` is empty while it waits for slots; ``ended`` is 0 before; times are in milliseconds.
 
-    ``resumable``: its checkpoints are in a directory, so another driver can go on from them.
+    ``slots``: how many it has, or waits for. ``wanted``: how many it asks for while it runs, in order to be rescaled, with the number
+    of that ``request``; 0: no others than it has. ``resumable``: its checkpoints are in a directory, so another driver can go on
+    from them.
     """
 
     id: str
@@ -64,6 +66,8 @@ class JobReport:
     mode: str = "STREAMING"
     status: str = ""
     ended: int = 0
+    wanted: int = 0
+    request: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -97,16 +101,18 @@ class Orders:
     """What the service has decided about a submission.
 
     ``starts``: how often a driver was started; ``deaths``: how often one has died without a word; ``process``: the last one;
-    ``resume``: it is to go on from the newest checkpoint. ``granted``: jobs that have their slots; ``refused``: those that get
-    none, and why. ``is_cancelled``: somebody wants it to end.
+    ``resume``: it is to go on from the newest checkpoint. ``granted``: how many slots its jobs have; ``refused``: jobs that get
+    none, and why; ``answered``: the newest request of each running job for others that ``granted`` is the answer to.
+    ``is_cancelled``: somebody wants it to end.
     """
 
     starts: int = 0
     deaths: int = 0
     process: ProcessMark | None = None
     resume: bool = False
-    granted: tuple[str, ...] = ()
+    granted: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    answered: Mapping[str, int] = field(default_factory=dict)
     is_cancelled: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +125,6 @@ class Orders:
         known = _known(cls, found)
         process = known.get("process")
         known["process"] = None if process is None else ProcessMark(**_known(ProcessMark, process))
-        known["granted"] = tuple(known.get("granted", ()))
         return cls(**known)
 
 

@@ -1,6 +1,7 @@
 """Decides what a service does about its submissions: who is started, who gets slots, who is over. No clock, no files, no processes.
 
-Slots are given first come, first served: a job that needs many is not overtaken for ever by those that need few.
+Slots are given first come, first served: a job that needs many is not overtaken for ever by those that need few. A job that runs
+and asks for more, in order to be rescaled, is told at once how many it may have: none more while others wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,18 @@ from dataclasses import dataclass
 
 from firesteel.service.records import DriverReport, JobReport, Orders
 
-__all__ = ["Close", "Decision", "Grant", "Refuse", "Seen", "Start", "decide", "pause_after", "slots_in_use"]
+__all__ = [
+    "Allow",
+    "Close",
+    "Decision",
+    "Grant",
+    "Refuse",
+    "Seen",
+    "Start",
+    "decide",
+    "pause_after",
+    "slots_in_use",
+]
 
 #: A driver that dies so often without a word is not started again.
 MOST_DEATHS = 10
@@ -48,10 +60,21 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Give a job its slots."""
+    """A job has so many slots from now on: those that it waits for, or fewer than it had."""
 
     id: str
     job: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Answer a request of a job that runs: it may have so many slots, which may be fewer than it asks for."""
+
+    id: str
+    job: str
+    request: int
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +95,7 @@ class Close:
     sentence: str = ""
 
 
-Decision = Start | Grant | Refuse | Close
+Decision = Start | Grant | Allow | Refuse | Close
 
 
 def decide(seen: Sequence[Seen], slots: int) -> list[Decision]:
@@ -87,10 +110,10 @@ def decide(seen: Sequence[Seen], slots: int) -> list[Decision]:
 def slots_in_use(seen: Iterable[Seen]) -> int:
     """Slots of jobs that have them and are not over; those of a driver that died are kept for its next one."""
     return sum(
-        job.slots
+        each.orders.granted.get(job.id, 0)
         for each in seen
         for job in each.jobs
-        if job.id in each.orders.granted and not job.is_over and not _has_exited(each)
+        if not job.is_over and not _has_exited(each)
     )
 
 
@@ -130,6 +153,8 @@ def _by_itself(each: Seen, report: DriverReport) -> Close:
         return Close(each.id, bad[-1] if bad else "FINISHED")
     if bad:
         return Close(each.id, bad[-1])
+    if each.orders.is_cancelled:
+        return Close(each.id, "CANCELED", "it was cancelled")  # it has heard of it before it was ended
     return Close(each.id, "FAILED", f"its program has ended with exit code {report.exit_code}")
 
 
@@ -152,24 +177,41 @@ def _why_not_again(each: Seen) -> str:
 
 
 def _about_slots(seen: Sequence[Seen], slots: int) -> list[Decision]:
-    waiting = sorted(
+    living = sorted(
         (
-            (job.asked, each.id, job)
+            (job.asked, each.id, job, each.orders)
             for each in seen
             if each.is_alive and not each.orders.is_cancelled
             for job in each.jobs
-            if not job.is_over and job.id not in each.orders.granted and job.id not in each.orders.refused
+            if not job.is_over and job.id not in each.orders.refused
         ),
         key=lambda found: found[:2],
     )
     decisions: list[Decision] = []
     free = slots - slots_in_use(seen)
-    for _, submission, job in waiting:
+    for _, submission, job, orders in living:
+        given_back = orders.granted.get(job.id, 0) - _kept(job, orders)
+        if given_back:
+            free += given_back
+            decisions.append(Grant(submission, job.id, _kept(job, orders)))
+    for _, submission, job, orders in living:
+        missing = job.slots - _kept(job, orders)
         if job.slots > slots:
             decisions.append(Refuse(submission, job.id, job.slots))
-        elif job.slots > free:
+        elif missing > free:
+            free = 0  # what there is, is kept for it
             break
-        else:
-            free -= job.slots
-            decisions.append(Grant(submission, job.id))
+        elif missing > 0:
+            free -= missing
+            decisions.append(Grant(submission, job.id, job.slots))
+    for _, submission, job, orders in living:
+        if job.wanted and job.request > orders.answered.get(job.id, 0):
+            more = max(0, min(job.wanted - _kept(job, orders), free))
+            free -= more
+            decisions.append(Allow(submission, job.id, job.request, _kept(job, orders) + more))
     return decisions
+
+
+def _kept(job: JobReport, orders: Orders) -> int:
+    """Those of its slots that a job has a use for."""
+    return min(orders.granted.get(job.id, 0), max(job.slots, job.wanted))

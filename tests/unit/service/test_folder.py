@@ -32,7 +32,7 @@ def submitted(folder: ServiceFolder, job_id: str = ID) -> JobFolder:
 
 def test_what_is_written_comes_back(folder: ServiceFolder) -> None:
     job = submitted(folder)
-    orders = Orders(2, 1, ProcessMark(7, "here", "then"), True, (ID,), {"x": "too large"})
+    orders = Orders(2, 1, ProcessMark(7, "here", "then"), True, {ID: 3}, {"x": "too large"}, {ID: 2})
     report = DriverReport(ProcessMark(7, "here"), "http://localhost:1", (JobReport(ID, "job", 3, 5),), 1)
     end = End("FAILED", 9, "why")
     job.order(orders)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firesteel.rest.task_managers import TaskManager
-from firesteel.rest.views.task_managers import list_of_managers, manager_details
-from firesteel.service.merging import merged_hosts, merged_lines, overview
+from firesteel.service.merging import merged_lines, overview
 from firesteel_support.rest_client import check_shape
 
 
@@ -30,12 +28,3 @@ def test_figures_count_every_job_once_and_waiting_ones_as_running() -> None:
         0,
     )
     assert (found["taskmanagers"], found["slots-total"], found["slots-available"]) == (2, 64, 10)
-
-
-def test_a_host_with_tasks_of_two_drivers_is_one_host() -> None:
-    here = manager_details(TaskManager("here", "here", 0))
-    one = {**here, "slotsNumber": 2, "assignedTasks": 2, "path": "here: processes 1, 2"}
-    other = {**here, "slotsNumber": 1, "assignedTasks": 1, "path": "here: processes 3"}
-    (host,) = merged_hosts([{"taskmanagers": [one]}, {"taskmanagers": [other]}, list_of_managers([])])
-    check_shape(host, "TaskManager")
-    assert (host["slotsNumber"], host["path"]) == (3, "here: processes 1, 2, 3")

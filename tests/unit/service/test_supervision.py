@@ -9,6 +9,7 @@ import pytest
 from firesteel.service.records import DriverReport, JobReport, Orders, ProcessMark
 from firesteel.service.supervision import (
     MOST_DEATHS,
+    Allow,
     Close,
     Grant,
     Refuse,
@@ -27,8 +28,15 @@ def job(name: str, slots: int = 2, asked: int = 0, status: str = "", resumable: 
     return JobReport(name, name, slots, asked, resumable, status=status)
 
 
-def seen(name: str, *jobs: JobReport, alive: bool = True, granted: bool = False, **orders: object) -> Seen:
-    given = Orders(starts=1, granted=tuple(each.id for each in jobs) if granted else ())
+def seen(
+    name: str,
+    *jobs: JobReport,
+    alive: bool = True,
+    granted: bool | dict[str, int] = False,
+    **orders: object,
+) -> Seen:
+    has = granted if isinstance(granted, dict) else {each.id: each.slots for each in jobs if granted}
+    given = Orders(starts=1, granted=has)
     report = DriverReport(PROCESS, jobs=jobs)
     return Seen(name, 0, replace(given, **orders), report, alive, 0.0 if alive else LONG)  # type: ignore[arg-type]
 
@@ -40,7 +48,7 @@ def test_what_was_submitted_is_started_in_the_order_in_which_it_came() -> None:
 
 def test_jobs_get_slots_first_come_first_served() -> None:
     large, small = seen("a", job("a", slots=6, asked=1)), seen("b", job("b", slots=2, asked=2))
-    assert decide([small, large], 8) == [Grant("a", "a"), Grant("b", "b")]
+    assert decide([small, large], 8) == [Grant("a", "a", 6), Grant("b", "b", 2)]
 
 
 def test_a_job_that_waits_is_not_overtaken_by_one_that_would_fit() -> None:
@@ -52,7 +60,7 @@ def test_a_job_that_waits_is_not_overtaken_by_one_that_would_fit() -> None:
 def test_slots_of_a_job_that_is_over_are_free_before_its_driver_has_ended() -> None:
     over = seen("a", job("a", slots=8, status="FINISHED"), granted=True)
     assert slots_in_use([over]) == 0
-    assert decide([over, seen("b", job("b", slots=8))], 8) == [Grant("b", "b")]
+    assert decide([over, seen("b", job("b", slots=8))], 8) == [Grant("b", "b", 8)]
 
 
 def test_slots_of_a_driver_that_died_are_kept_for_its_next_one() -> None:
@@ -63,8 +71,38 @@ def test_slots_of_a_driver_that_died_are_kept_for_its_next_one() -> None:
 def test_a_job_that_never_fits_is_refused_and_holds_up_nobody() -> None:
     assert decide([seen("a", job("a", slots=9)), seen("b", job("b", asked=1))], 8) == [
         Refuse("a", "a", 9),
-        Grant("b", "b"),
+        Grant("b", "b", 2),
     ]
+
+
+def test_a_job_that_was_rescaled_down_gives_back_what_others_wait_for() -> None:
+    smaller = seen("a", job("a", slots=3, status="RUNNING"), granted={"a": 8})
+    assert decide([smaller, seen("b", job("b", slots=5))], 8) == [Grant("a", "a", 3), Grant("b", "b", 5)]
+
+
+def test_a_job_that_asks_for_more_is_told_how_many_it_may_have() -> None:
+    asking = replace(job("a", slots=2, status="RUNNING"), wanted=6, request=1)
+    asks = seen("a", asking, granted={"a": 2})
+    assert decide([asks], 8) == [Allow("a", "a", 1, 6)]
+    assert decide([asks, seen("b", job("b", slots=4), granted=True)], 8) == [Allow("a", "a", 1, 4)]
+    answered = replace(asks, orders=replace(asks.orders, granted={"a": 6}, answered={"a": 1}))
+    assert decide([answered], 8) == [], "it keeps them until it says that it does not need them"
+    assert slots_in_use([answered]) == 6
+    settled = seen("a", replace(asking, wanted=0), granted={"a": 6}, answered={"a": 1})
+    assert decide([settled], 8) == [Grant("a", "a", 2)], "it was not rescaled after all"
+
+
+def test_a_job_that_asks_for_more_gets_none_of_what_another_one_waits_for() -> None:
+    asks = seen("a", replace(job("a", slots=2, status="RUNNING"), wanted=4, request=3), granted={"a": 2})
+    waits = seen("b", job("b", slots=7, asked=1))
+    assert decide([asks, waits], 8) == [Allow("a", "a", 3, 2)]
+
+
+def test_the_next_driver_of_a_rescaled_job_waits_for_what_it_needs_more() -> None:
+    # It was rescaled from 6 to 2, and a driver that is started anew has the parallelism of its command line.
+    again, other = seen("a", job("a", slots=6), granted={"a": 2}), seen("b", job("b", slots=4), granted=True)
+    assert decide([again, replace(other, orders=replace(other.orders, granted={"b": 4}))], 8) == []
+    assert decide([again], 8) == [Grant("a", "a", 6)]
 
 
 def test_a_driver_that_died_is_started_again_from_the_newest_checkpoint_after_a_pause() -> None:
@@ -129,3 +167,10 @@ def test_a_cancelled_submission_gets_no_slots_and_is_over_when_its_driver_is() -
     waiting = seen("a", job("a"), is_cancelled=True)
     assert decide([waiting], 8) == []
     assert decide([replace(waiting, is_alive=False)], 8) == [Close("a", "CANCELED", "it was cancelled")]
+
+
+def test_a_cancelled_submission_whose_driver_hears_of_it_first_is_cancelled_all_the_same() -> None:
+    waiting = seen("a", job("a"), alive=False, is_cancelled=True)
+    assert waiting.report is not None
+    ended = replace(waiting, report=replace(waiting.report, exit_code=1))
+    assert decide([ended], 8) == [Close("a", "CANCELED", "it was cancelled")]

@@ -22,6 +22,9 @@ export class Unreachable extends Error {
 }
 
 const PATIENCE = 20_000;
+// For what changes something: a program that is run may take a minute until its job is known, and who gives up too soon runs it twice.
+const LONG_PATIENCE = 120_000;
+const UPLOAD_PATIENCE = 600_000;
 const TOKEN = "firesteel.token";
 const listeners = new Set();
 const answers = new Map(); // path -> newest answer, so that a page that is opened again shows something at once
@@ -50,7 +53,7 @@ async function request(method, path, { body, signal, raw = false } = {}) {
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined && !(body instanceof FormData)) headers["Content-Type"] = "application/json";
-  const timeout = AbortSignal.timeout(body instanceof FormData ? 600_000 : PATIENCE);
+  const timeout = AbortSignal.timeout(body instanceof FormData ? UPLOAD_PATIENCE : method === "GET" ? PATIENCE : LONG_PATIENCE);
   try {
     const response = await fetch(`v1${path}`, {
       method,
