@@ -1,8 +1,8 @@
 """The part of the soak with a cluster service: what many jobs, rescales, deaths and scrapes leave behind in its processes.
 
-A service is started as a user does it. One job on Spark runs all the while, with checkpoints and a page for Prometheus. Cycle after
-cycle, side by side: a job that ends, one that fails, one that is cancelled, one whose driver is killed and which resumes, and the long
-job goes on with another parallelism, up and down. Somebody reads pages of metrics and of the interface without a pause, and each of
+A service is started as a user does it. One job on Spark runs all the while, with checkpoints and a page for Prometheus. In one cycle
+there are, side by side, a job that ends and one whose driver is killed and which resumes; in the next one a job that fails and one that
+is cancelled, and the long job goes on with another parallelism, up and down. Somebody reads pages of metrics and of the interface without a pause, and each of
 them has to be answered. After every cycle, when its drivers have ended, service and long job are looked at.
 
 Jobs that come and go are simulated, in drivers of their own: what the service has to do with them is the same, and a driver
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -37,9 +38,14 @@ from firesteel_support.cluster_service import SIMULATED, ServiceClient
 #: The seconds between two rounds of who reads metrics.
 _SCRAPE_PAUSE = 0.2
 #: How many ended jobs the service keeps: few, so that it soon has as many as it will ever have.
-_KEPT_JOBS = 12
+_KEPT_JOBS = 4
+#: How often files of checkpoints are counted for a sample, and the seconds between: one is always being written or deleted.
+_COUNTS, _COUNT_PAUSE = 20, 0.02
 #: In cycles: how often a job on Spark is killed, if there are spare drivers.
 _SPARK_EVERY = 10
+
+#: Where processes put temporary files.
+SCRATCH = "scratch"
 
 PROGRAM = textwrap.dedent(
     """
@@ -115,8 +121,8 @@ class ServiceSoak:
             self.client.await_state(self.long_job, "RUNNING")
 
     def cycle(self, number: int, has_spares: bool) -> None:
-        """All of it, side by side."""
-        what = [self.finish, self.fail, self.cancel, self.kill, self.rescale]
+        """One half of it, or the other, side by side."""
+        what = [self.finish, self.kill] if number % 2 else [self.fail, self.cancel, self.rescale]
         if has_spares and number % _SPARK_EVERY == 0:
             what.append(self.kill_on_spark)
         with ThreadPoolExecutor(len(what)) as pool:
@@ -127,19 +133,26 @@ class ServiceSoak:
     # What is seen.
 
     def look_at_service(self, mark: str) -> Usage:
-        """What the service holds, with every file below its folder and for temporary files, and with all processes of all jobs."""
+        """What the service holds, with every file below its folder, and with all processes of all jobs."""
         service = self._folder.service()
         assert service is not None
-        own = usage(int(service["pid"]), files_in(self._temporary))
+        own = usage(int(service["pid"]), files_in(self._folder.path))
         return Usage(own.descriptors, own.threads, own.megabytes, own.files, len(marked(mark)))
 
     def look_at_long_job(self) -> tuple[Usage, Usage]:
-        """What the driver of the long job holds, and its tasks together."""
+        """What the driver of the long job holds, with every file of checkpoints and temporary one, and its tasks together."""
         report = self._folder.job(self.long_job).report()
         assert report is not None
         pid = report.process.pid
         workers = [each for each, command in descendants(pid).items() if "worker_daemon" in command]
-        return usage(pid), sum((usage(each) for each in workers), NOTHING)
+        return usage(pid, self._settled_files()), sum((usage(each) for each in workers), NOTHING)
+
+    def _settled_files(self) -> int:
+        found = []
+        for _ in range(_COUNTS):
+            found.append(sum(files_in(self._temporary / name) for name in ("checkpoints", SCRATCH)))
+            time.sleep(_COUNT_PAUSE)
+        return min(found)
 
     def pages(self) -> list[str]:
         """Addresses that somebody reads all the while."""
@@ -245,7 +258,7 @@ def soak_service(temporary: Path, goes_on: Callable[[int], bool], spares: int = 
 @contextmanager
 def _started(temporary: Path, spares: int) -> Iterator[tuple[ServiceSoak, str]]:
     mark = uuid.uuid4().hex
-    scratch = temporary / "scratch"
+    scratch = temporary / SCRATCH
     scratch.mkdir(parents=True)
     environment = {
         **os.environ,
