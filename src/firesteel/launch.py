@@ -182,17 +182,20 @@ class _Compiled:
 def _deploy(compiled: _Compiled, executor: Executor, leadership: Leadership | None) -> MasterJobClient:
     submission = compiled.submission
     job = DriverJob(submission.configuration, compiled.plan.slots, isinstance(executor, SimulatedTime))
-    with ExitStack() as started:  # stops them again when the job does not start
+    started = ExitStack()
+    try:
         for part in submission.driver_parts:
             started.callback(part.stop)
             part.start(job)
-        client = _start_master(compiled, executor, leadership)
-        client.when_over(started.pop_all().close)
-    client.wait_until_deployed()
-    return client
+        return _deploy_master(compiled, executor, leadership, at_end=started.close)
+    except BaseException:
+        started.close()  # stops those that the end of the job has not stopped
+        raise
 
 
-def _start_master(compiled: _Compiled, executor: Executor, leadership: Leadership | None) -> MasterJobClient:
+def _deploy_master(
+    compiled: _Compiled, executor: Executor, leadership: Leadership | None, at_end: Callable[[], None]
+) -> MasterJobClient:
     configuration = compiled.submission.configuration
     reporters = read_reporters(configuration)
     # The last thing that may refuse the job: it claims the job's directory.
@@ -216,15 +219,21 @@ def _start_master(compiled: _Compiled, executor: Executor, leadership: Leadershi
         plans=ProgramPlans(compiled.submission.graph, configuration, prepared.plan),
         allowance=compiled.submission.allowance,
     )
-    if leadership is not None:
-        leadership.bind(master, prepared.epoch)
     client = MasterJobClient(master, None if leadership is None else leadership.hand_over)
-    for observer in observers:
-        observer.job_submitted(client)
-    if reporters:
-        client.when_over(start_reporting(reporters, master.metrics).end)
-    master.start()
-    return client
+    try:  # from now on others know the job: whatever keeps it from starting, Ctrl-C above all, ends it for them, too
+        client.when_over(at_end)
+        if leadership is not None:
+            leadership.bind(master, prepared.epoch)
+        for observer in observers:
+            observer.job_submitted(client)
+        if reporters:
+            client.when_over(start_reporting(reporters, master.metrics).end)
+        master.start()
+        client.wait_until_deployed()
+        return client
+    except BaseException as reason:
+        client.give_up(reason)
+        raise
 
 
 def spark_session(configuration: Configuration) -> Any:

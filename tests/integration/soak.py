@@ -1,13 +1,15 @@
 """Soak: many jobs, checkpoints and splits, one after the other, and a look at what the processes hold meanwhile.
 
-    scripts/soak                  an hour
-    scripts/soak --minutes 5      the same with less of everything
+    scripts/soak                                  an hour
+    scripts/soak --minutes 5                      the same with less of everything
+    scripts/soak --minutes 10 --part service      only this
 
     jobs          a thousand small jobs of one program, registered as those of `firesteel run` are
     checkpoints   one job with ten thousand checkpoints
     splits        one job that reads a million splits
-    spark jobs    as many jobs on one embedded Spark as a third of the time allows
-    spark job     one job on it for another third, with a checkpoint every 20 ms: its tasks are looked at, too
+    spark-jobs    as many jobs on one embedded Spark as a quarter of the time allows
+    spark-job     one job on it for another quarter, with a checkpoint every 20 ms: its tasks are looked at, too
+    service       a cluster service whose jobs end, fail, are cancelled, killed and rescaled, and watched all the while: service_soak.py
 
 The first three run in the simulator, where a job master is as real as on Spark and a job takes milliseconds; tasks
 are in the same process, so theirs is measured as well. Descriptors, threads, memory and temporary files are counted
@@ -51,7 +53,7 @@ _SAMPLES = 12
 _SPLITS_AT_ONCE = 100
 
 #: How much more there may be at the end than before, of each thing that is counted.
-ALLOWED = {"descriptors": 3.0, "threads": 3.0, "megabytes": 6.0, "files": 3.0}
+ALLOWED = {"descriptors": 3.0, "threads": 3.0, "megabytes": 6.0, "files": 3.0, "processes": 1.0}
 
 
 # Looking ------------------------------------------------------------------------------------------------
@@ -65,12 +67,17 @@ class Usage:
     threads: int
     megabytes: float
     files: int = 0
+    processes: int = 1
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(mine + theirs for mine, theirs in zip(self.values(), other.values(), strict=True)))
 
-    def values(self) -> tuple[int, int, float, int]:
-        return self.descriptors, self.threads, self.megabytes, self.files
+    def values(self) -> tuple[int, int, float, int, int]:
+        return self.descriptors, self.threads, self.megabytes, self.files, self.processes
+
+
+#: What no process holds.
+NOTHING = Usage(0, 0, 0.0, 0, 0)
 
 
 def usage(pid: int, files: int = 0) -> Usage:
@@ -126,10 +133,14 @@ class Series:
 
     def table(self) -> str:
         """One line for each sample."""
-        lines = [f"{self.name:<28} {'descriptors':>12} {'threads':>9} {'MB':>9} {'files':>7}"]
+        lines = [
+            f"{self.name:<28} {'descriptors':>12} {'threads':>9} {'MB':>9} {'files':>7} {'processes':>10}"
+        ]
         for sample in self.samples:
-            descriptors, threads, megabytes, files = sample.values()
-            lines.append(f"{'':<28} {descriptors:>12} {threads:>9} {megabytes:>9.1f} {files:>7}")
+            descriptors, threads, megabytes, files, processes = sample.values()
+            lines.append(
+                f"{'':<28} {descriptors:>12} {threads:>9} {megabytes:>9.1f} {files:>7} {processes:>10}"
+            )
         return "\n".join(lines)
 
 
@@ -363,7 +374,7 @@ def many_spark_jobs(temporary: Path, goes_on: Callable[[int], bool]) -> list[Ser
             gc.collect()
             driver.samples.append(usage(os.getpid(), files_in(temporary)))
             java = [pid for pid, command in descendants(os.getpid()).items() if "org.apache.spark" in command]
-            jvm.samples.append(sum((usage(pid) for pid in java), Usage(0, 0, 0.0)))
+            jvm.samples.append(sum((usage(pid) for pid in java), NOTHING))
     return [driver, jvm]
 
 
@@ -391,7 +402,7 @@ def long_spark_job(temporary: Path, goes_on: Callable[[int], bool]) -> list[Seri
         gc.collect()
         driver.samples.append(usage(os.getpid(), files_in(temporary)))
         workers = [pid for pid, command in descendants(os.getpid()).items() if "worker_daemon" in command]
-        tasks.samples.append(sum((usage(pid) for pid in workers), Usage(0, 0, 0.0)))
+        tasks.samples.append(sum((usage(pid) for pid in workers), NOTHING))
     client.cancel().result()
     return [driver, tasks]
 
@@ -421,27 +432,56 @@ def report(series: Iterable[Series], say: Callable[[str], None] = print) -> list
     return grown
 
 
-def _until(deadline: float, least: int) -> Callable[[int], bool]:
-    return lambda number: number < least or time.monotonic() < deadline
+def _until(seconds: float) -> Callable[[int], bool]:
+    deadline = time.monotonic() + seconds
+    return lambda number: number < _SAMPLES or time.monotonic() < deadline
+
+
+def _counted(part: Callable[[int, Path], Series], whole: int) -> Callable[[Path, float], list[Series]]:
+    """A part of which there is less when there is less than an hour."""
+
+    def run(temporary: Path, minutes: float) -> list[Series]:
+        return [part(max(_SAMPLES, int(whole * min(1.0, minutes / 60))), temporary)]
+
+    return run
+
+
+def _service(temporary: Path, goes_on: Callable[[int], bool]) -> list[Series]:
+    from service_soak import soak_service  # late: it is made of what is above
+
+    return soak_service(temporary / "service", goes_on)
+
+
+_COUNTED = {
+    "jobs": _counted(many_jobs, 1000),
+    "checkpoints": _counted(many_checkpoints, 10_000),
+    "splits": _counted(many_splits, 1_000_000),
+}
+_TIMED = {"spark-jobs": many_spark_jobs, "spark-job": long_spark_job, "service": _service}
 
 
 def main() -> int:
-    """Run everything; the exit code says whether nothing grew."""
+    """Run what is wanted; the exit code says whether nothing grew."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=60.0, help="about how long (default 60)")
-    minutes = parser.parse_args().minutes
-    share = min(1.0, minutes / 60)
+    parser.add_argument(
+        "--part", action="append", choices=[*_COUNTED, *_TIMED], help="only this; may be given again"
+    )
+    arguments = parser.parse_args()
+    wanted = arguments.part or [*_COUNTED, *_TIMED]
+    # Of all that is wanted the part that is counted takes about as long as each of those that are timed.
+    seconds = arguments.minutes * 60 / (len(_TIMED.keys() & wanted) + bool(_COUNTED.keys() & wanted))
     temporary = Path(tempfile.mkdtemp(prefix="firesteel-soak-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)  # so that every temporary file is seen
     grown: list[str] = []
     try:
-        for part, whole in ((many_jobs, 1000), (many_checkpoints, 10_000), (many_splits, 1_000_000)):
-            grown += report([part(max(_SAMPLES, int(whole * share)), temporary)])
-        seconds = minutes * 60 / 3
-        grown += report(many_spark_jobs(temporary, _until(time.monotonic() + seconds, _SAMPLES)))
-        grown += report(long_spark_job(temporary, _until(time.monotonic() + seconds, _SAMPLES)))
+        for name in wanted:
+            if name in _COUNTED:
+                grown += report(_COUNTED[name](temporary, arguments.minutes))
+            else:
+                grown += report(_TIMED[name](temporary, _until(seconds)))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     for each in grown:

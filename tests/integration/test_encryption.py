@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -139,9 +140,9 @@ def _only_members_are_let_in(cluster: Cluster, certificates: Path) -> None:
     stranger = client_context(TlsFiles(None, None, files[2]), verifies_hostname=False)
     shuffle = [port.number for port in ports_of(cluster.executors()) if port.address == "*"]
     assert shuffle, "tasks with receivers listen"
-    for port in shuffle:
-        assert _is_turned_away(port, stranger)
-        assert not _is_turned_away(port, member)
+    with ThreadPoolExecutor(len(shuffle)) as pool:  # who is let in waits for a while to know it
+        assert all(pool.map(lambda port: _is_turned_away(port, stranger), shuffle))
+        assert not any(pool.map(lambda port: _is_turned_away(port, member), shuffle))
 
 
 def _is_turned_away(port: int, context: ssl.SSLContext) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import soak
 from conftest import SparkEnvironment
+from service_soak import soak_service
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="it looks at Linux's /proc")
 
@@ -66,3 +67,12 @@ def test_the_tasks_of_a_long_job_on_spark_do_not_grow(environment: SparkEnvironm
     driver, tasks = soak.long_spark_job(tmp_path, lambda number: number < 9)
     assert driver.growth() + tasks.growth() == []
     assert tasks.samples[-1].descriptors > 0
+
+
+@pytest.mark.spark
+def test_a_service_holds_no_more_after_jobs_that_end_fail_are_cancelled_killed_and_rescaled(
+    tmp_path: Path,
+) -> None:
+    series = soak_service(tmp_path / "soak", lambda number: number < 6, spares=0)
+    assert [grown for each in series for grown in each.growth()] == []
+    assert all(len(each.samples) == 6 for each in series)

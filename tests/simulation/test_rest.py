@@ -20,6 +20,7 @@ from firesteel.common.errors import FiresteelError, SetupError
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import MapFunction, RuntimeContext
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.rest.archive import JobArchive
 from firesteel.rest.listener import Listener
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.service import RestService
@@ -142,6 +143,47 @@ def test_figures_of_a_running_job_are_those_of_its_records(rest: RestClient, tmp
     assert "my.password" in text
     assert "do not tell" not in text
     run_to_end(client)
+
+
+class Unmergeable(IntCounter):
+    """Of several subtasks nobody can make one."""
+
+    def merge(self, other: Any) -> None:
+        raise RuntimeError("apples and pears")
+
+
+class CountingBadly(Counting):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._seen = Unmergeable()
+        runtime_context.add_accumulator("seen", self._seen)
+
+
+def test_a_job_whose_accumulators_cannot_be_merged_is_kept_without_and_the_log_says_why(
+    rest: RestClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = JobArchive(str(tmp_path / "archive"))
+    with launch.observe_jobs(archive):
+        env = environment(tmp_path)
+        source = env.from_source(ScriptedSource([Emit([1, 2])]), WatermarkStrategy.no_watermarks(), "Numbers")
+        source.key_by(lambda value: value % 2).map(CountingBadly(tmp_path / "failed")).print()
+        client = env.execute_async("a job")
+    with pytest.raises(RuntimeError, match="apples and pears"):
+        client.get_job_execution_result().result()
+    archive.close()
+    path = f"/jobs/{client.get_job_id()}"
+    rest.wait_for("/jobs/overview", lambda each: _shown_without_accumulators(rest, path))
+    (kept,) = (tmp_path / "archive").glob("*.json")
+    assert json.loads(kept.read_text())["jid"] == str(client.get_job_id())
+    sentence = f"job {client.get_job_id()} is kept without its accumulators, because they cannot be merged"
+    reasons = [each.getMessage() for each in caplog.records if sentence in each.getMessage()]
+    assert (
+        reasons == [f"{sentence}: RuntimeError: apples and pears"] * 2
+    )  # by the interface, and by the archive
+
+
+def _shown_without_accumulators(rest: RestClient, job: str) -> bool:
+    status, answer = rest.call("GET", f"{job}/accumulators")  # an error as long as it asks the job itself
+    return status == 200 and answer["user-task-accumulators"] == []
 
 
 def test_a_failure_is_shown_with_its_traceback_and_the_restart(rest: RestClient, tmp_path: Path) -> None:

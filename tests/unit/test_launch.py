@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from pathlib import Path
@@ -35,6 +36,7 @@ from firesteel.plan.executor import Deployment, Master
 from firesteel.plan.messages import TaskFinished, TaskId, TaskStarted
 from firesteel.plan.operator_specs import PrintSpec, RuntimeMode, SourceSpec
 from firesteel.plan.shipped import Shipped
+from firesteel_support import threads
 
 
 class AtOnce:
@@ -315,3 +317,112 @@ def test_job_that_was_cancelled_before_it_could_be_left_to_another_driver_was_no
     assert client.get_job_status().result() is JobStatus.CANCELED
     assert not client.is_handed_over
     assert leader_of(configuration).look().end == LeaseEnd(Outcome.CANCELED)
+
+
+# Ctrl-C while a job is submitted.
+
+
+class Interruption:
+    """Ctrl-C before the n-th line of the functions that submit a job; counted over all of them."""
+
+    FUNCTIONS = ("_deploy", "_deploy_master", "start")
+
+    def __init__(self, line: int, reason: BaseException) -> None:
+        self._left = line
+        self._reason = reason
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(self._before)
+
+    @property
+    def has_struck(self) -> bool:
+        return self._left < 0
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        is_ours = code.co_filename.endswith(("launch.py", "job_master.py")) and "test" not in code.co_filename
+        if not is_ours or code.co_name not in self.FUNCTIONS:
+            return None
+        if event == "line" and not self.has_struck:
+            self._left -= 1
+            if self.has_struck:
+                raise self._reason
+        return self._trace
+
+
+class Watching(launch.JobObserver):
+    """What everybody is told who watches jobs."""
+
+    def __init__(self) -> None:
+        self.clients: list[Any] = []
+        self.last: dict[Any, JobStatus] = {}
+
+    def job_submitted(self, client: Any) -> None:
+        self.clients.append(client)
+
+    def status_changed(self, job: Any, status: JobStatus) -> None:
+        self.last[job.job_id] = status
+
+
+@pytest.mark.parametrize("reason", [ProcessTerminated, KeyboardInterrupt], ids=["kill", "Ctrl-C"])
+@pytest.mark.parametrize("drivers", ["one", "several"])
+def test_job_whose_submission_is_interrupted_anywhere_is_over_for_everybody(
+    tmp_path: Path, reason: type[KeyboardInterrupt], drivers: str
+) -> None:
+    line, announced = 0, 0
+    while True:
+        configuration = several_drivers(tmp_path / str(line))
+        if drivers == "one":
+            configuration.set_string("high-availability.type", "NONE")
+        watching, interruption = Watching(), Interruption(line, reason())
+        with (
+            launch.use_executor(Waiting),
+            launch.observe_jobs(watching),
+            contextlib.suppress(KeyboardInterrupt),
+            interruption,
+        ):
+            launch.submit(graph(), configuration, "job").cancel().result()
+        if not interruption.has_struck:
+            break
+        for client in watching.clients:
+            assert client.is_over(), line
+            assert watching.last[client.get_job_id()].is_terminal_state(), line
+        announced += len(watching.clients)
+        if drivers == "several":
+            # Nobody holds the lease any more, and whether the job goes on elsewhere is what the signal means.
+            end = leader_of(configuration).look().end
+            assert end is not None, line
+            if watching.clients:
+                expected = Outcome.RELEASED if reason is ProcessTerminated else Outcome.CANCELED
+                assert end.outcome is expected, line
+        line += 1
+    assert announced > 3
+    for thread in threading.enumerate():
+        if thread.name.startswith("firesteel-job-"):
+            threads.join(thread, 60)
+            assert not thread.is_alive()
+
+
+def test_job_that_an_observer_cannot_bear_is_over_for_the_others(tmp_path: Path) -> None:
+    class Full(launch.JobObserver):
+        def job_submitted(self, client: Any) -> None:
+            raise OSError("no space left on device")
+
+        def status_changed(self, job: Any, status: JobStatus) -> None:
+            pass
+
+    watching = Watching()
+    with (
+        launch.use_executor(Waiting),
+        launch.observe_jobs(watching),
+        launch.observe_jobs(Full()),
+        pytest.raises(OSError, match="no space left"),
+    ):
+        launch.submit(graph(), Configuration(), "job")
+    (client,) = watching.clients
+    assert client.is_over()
+    assert watching.last[client.get_job_id()] is JobStatus.FAILED

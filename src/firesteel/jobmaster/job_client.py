@@ -139,6 +139,16 @@ class MasterJobClient(JobClient):
         self._hand_over()
         return over
 
+    def give_up(self, reason: BaseException) -> None:
+        """End a job whose submission was broken off, whether it has begun or not; it is over when this returns."""
+        if isinstance(reason, KeyboardInterrupt):
+            self.interrupt(reason)
+        # Whoever leads the job may not be bound to it yet, and has not heard then that it is to be handed over. If the
+        # job ends already, for whatever reason, this changes nothing.
+        self._master.fail(reason)
+        self._master.start()  # it has to run to end in order
+        self._master.over.wait()
+
     @property
     def keeps_checkpoints(self) -> bool:
         """Whether the job has checkpoints in a directory, and they stay although it was cancelled."""

@@ -190,13 +190,15 @@ class JobMaster:
         self._storage_thread = IoThread(f"firesteel-storage-{short_id}")
         self._work_thread = IoThread(f"firesteel-enumerators-{short_id}")
         self._thread = threading.Thread(target=self._run, name=f"firesteel-job-{short_id}", daemon=True)
+        self._running = threading.Lock()  # never released: only one thread runs the job
 
     # For clients.
 
     def start(self) -> None:
-        """Submit the job."""
-        self._thread.start()
+        """Submit the job, or, when it was told to end before, let it end; a second call changes nothing."""
         self._mailbox.put(Submitted())
+        if not (self._thread.is_alive() or self.result.done()):
+            self._thread.start()
 
     def cancel(self) -> None:
         """Ask all tasks to end now. The job is over some seconds after that, whatever does not answer."""
@@ -389,6 +391,9 @@ class JobMaster:
     # The thread.
 
     def _run(self) -> None:
+        # Whoever is interrupted while the thread starts cannot tell whether it does, and starts it again.
+        if not self._running.acquire(blocking=False):
+            return
         try:
             while not self.result.done():
                 instructions = self._core.handle(self._next_event(), self._clock.now())

@@ -23,7 +23,7 @@ from firesteel.rest.endpoints import Call, Context, Endpoint
 from firesteel.rest.errors import RestError
 from firesteel.rest.metric_source import MetricSource
 from firesteel.rest.paths import ENDPOINTS
-from firesteel.rest.served_jobs import EndedJob, LiveJob, ServedJob
+from firesteel.rest.served_jobs import EndedJob, LiveJob, ServedJob, last_accumulators
 
 __all__ = ["FORMAT", "JobArchive", "archive_of", "write_archive"]
 
@@ -168,7 +168,7 @@ class JobArchive:
 
     def _write(self, job_id: str, job: LiveJob) -> None:
         try:
-            write_archive(self._storage, archive_of(job_id, _ended(job)))
+            write_archive(self._storage, archive_of(job_id, _ended(job_id, job)))
         except (FiresteelError, OSError) as error:
             _LOG.warning("job %s is not archived in %s: %s", job_id, shown(self._directory), error)
         except Exception:  # noqa: BLE001 - whoever archives a job must not be able to end its process
@@ -178,10 +178,7 @@ class JobArchive:
                 self._writing.discard(threading.current_thread())
 
 
-def _ended(job: LiveJob) -> EndedJob:
-    """What is left of a job; merging accumulators runs user code, and what it raises is the error of the job already."""
-    try:
-        results = job.accumulators()
-    except Exception:  # noqa: BLE001 - see above
-        results = {}
+def _ended(job_id: str, job: LiveJob) -> EndedJob:
+    """What is left of a job."""
+    results = last_accumulators(job_id, job)
     return EndedJob(job.outline, job.snapshot(), results, job.metrics(), job.error())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,10 @@ __all__ = [
     "Sampling",
     "ServedJob",
     "ServedJobs",
+    "last_accumulators",
 ]
+
+_LOG = logging.getLogger(__name__)
 
 #: How long tasks may take to say what they do.
 _ANSWER_SECONDS = 5.0
@@ -358,6 +362,18 @@ class EndedJob:
         return self.reason
 
 
+def last_accumulators(job_id: str, job: ServedJob) -> Mapping[str, Any]:
+    """The accumulators of a job that has ended; merging them runs user code, and whoever only watches goes on without."""
+    try:
+        return job.accumulators()
+    except Exception as error:  # noqa: BLE001 - see above
+        problem = f"{type(error).__name__}: {error}"
+        _LOG.warning(
+            "job %s is kept without its accumulators, because they cannot be merged: %s", job_id, problem
+        )
+        return {}
+
+
 class ServedJobs(JobDirectory):
     """The jobs of this process; may be used from any thread."""
 
@@ -392,10 +408,7 @@ class ServedJobs(JobDirectory):
         retiring.start()
 
     def _retire(self, job_id: str, job: LiveJob) -> None:
-        try:
-            results: Mapping[str, Any] = job.accumulators()
-        except Exception:  # noqa: BLE001 - merging runs user code; what it raises is the error of the job already
-            results = {}
+        results = last_accumulators(job_id, job)
         kept = KeptMetrics(job.outline, job.metrics())
         ended = EndedJob(job.outline, job.snapshot(), results, kept, job.error(), job.engine)
         with self._lock:

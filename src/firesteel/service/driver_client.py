@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import select
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,17 +76,13 @@ class DriverClient:
             connection.close()
             raise DriverGoneError(f"the driver at {url} does not answer: {error}") from error
 
-    def forget(self, url: str) -> None:
-        """A driver is gone: close what is left of it."""
-        with self._lock:
-            connections = self._idle.pop(url, [])
-        for connection in connections:
-            connection.close()
-
     def close(self) -> None:
         """Close everything."""
-        for url in list(self._idle):
-            self.forget(url)
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
 
     def _exchange(
         self,
@@ -114,12 +111,32 @@ class DriverClient:
 
     def _keep(self, url: str, connection: http.client.HTTPConnection) -> None:
         with self._lock:
+            self._close_ended()
             idle = self._idle.setdefault(url, [])
             if len(idle) < _KEPT_CONNECTIONS:
                 idle.append(connection)
                 return
         with contextlib.suppress(OSError):
             connection.close()
+
+    def _close_ended(self) -> None:
+        """Close what is left of drivers that have ended: nobody asks them again, and there may be thousands."""
+        for url, connections in list(self._idle.items()):
+            living = [each for each in connections if not _has_ended(each)]
+            if living:
+                self._idle[url] = living
+            else:
+                del self._idle[url]
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether a connection over which nothing was asked has something to read: its end. If so, it is closed."""
+    look = select.poll()
+    look.register(connection.sock, select.POLLIN)
+    if not look.poll(0):
+        return False
+    connection.close()
+    return True
 
 
 def target_of(sent: SentRequest) -> str:

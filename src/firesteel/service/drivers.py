@@ -46,6 +46,11 @@ class _Spare:
     def log(self) -> Path:
         return self.folder / "driver.log"
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether Spark is started."""
+        return (self.folder / READY).exists()
+
 
 class Drivers:
     """Those of one service; may be used from any thread."""
@@ -93,7 +98,7 @@ class Drivers:
     def ready_spares(self) -> int:
         """How many wait with Spark started."""
         with self._lock:
-            return sum((each.folder / READY).exists() for each in self._spares)
+            return sum(each.is_ready for each in self._spares)
 
     def keep_spares(self) -> None:
         """Start those that are missing."""
@@ -113,6 +118,8 @@ class Drivers:
                     )
         for spare in spares:
             assert spare.process.stdin is not None
+            if not spare.is_ready:
+                spare.process.kill()  # it would start Spark to its end before it hears anything
             with contextlib.suppress(OSError):
                 spare.process.stdin.close()
         for spare in spares:
@@ -144,7 +151,7 @@ class Drivers:
             if not living:
                 return None
             # One that is not ready yet is still further than a new process would be.
-            ready = [each for each in living if (each.folder / READY).exists()]
+            ready = [each for each in living if each.is_ready]
             spare = (ready or living)[0]
             self._spares.remove(spare)
             self._children.append(spare.process)

@@ -2,18 +2,12 @@
 
 Besides the plain listener it has one for clients with certificates and one for users with passwords, and it asks who may do
 what: so one broker is enough for nearly all tests.
-
-Its jars come once from Maven's repository, by mvn or else by Apache Ivy, which is among PySpark's jars, and stay
-in the user's cache.
 """
 
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 import subprocess
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from firesteel_support.servers import Server, free_port, missing, running
+from firesteel_support.servers import Server, free_port, running
 from firesteel_support.servers.certificates import Certificates
+from firesteel_support.servers.maven import jars, java
 
 __all__ = ["PASSWORD", "USER", "VERSION", "KafkaBroker", "kafka", "kafka_broker"]
 
@@ -36,15 +31,6 @@ PASSWORD = 'a secret; "quoted"'
 _PATIENCE = 120.0
 
 _JVM = ["-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>firesteel</groupId><artifactId>kafka-for-tests</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies><dependency>
-    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
-  </dependency></dependencies>
-</project>
-"""
 
 #: One broker has all replicas; groups and transactions begin at once; topics are made on purpose only.
 _SETTINGS = {
@@ -288,8 +274,7 @@ def kafka_broker(
     directory: Path, settings: Mapping[str, str] | None = None, jvm: Sequence[str] = _JVM
 ) -> Iterator[KafkaBroker]:
     """A new broker in a directory of its own; ``settings`` go into its server.properties, ``jvm`` are options of Java."""
-    java = _java()
-    jars = _jars(java)
+    place = jars("Kafka", f"kafka-{VERSION}", f"org.apache.kafka:kafka_2.13:{VERSION}")
     listeners = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "CONTROLLER", "SSL", "SASL_SSL")}
     certificates = Certificates.made_in(directory)
     properties = directory / "server.properties"
@@ -302,7 +287,7 @@ def kafka_broker(
         **(settings or {}),
     }
     properties.write_text("".join(f"{key}={value}\n" for key, value in chosen.items()))
-    command = [java, *jvm, "-cp", f"{jars}/*"]
+    command = [java("Kafka"), *jvm, "-cp", f"{place}/*"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     _run(
         [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
@@ -346,61 +331,6 @@ class _Answers:
 
         client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         return bool(client.list_topics(timeout=2.0).brokers)
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else None
-    found = found or shutil.which("java")
-    if found is None:
-        missing("Kafka", "there is no Java, which it runs on")
-    assert found is not None
-    return found
-
-
-def _jars(java: str) -> Path:
-    """The directory with Kafka's jars; made once, and put in its place by renaming, so that others never see a part of it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firesteel-tests"
-    place = cache / f"kafka-{VERSION}"
-    if place.is_dir():
-        return place
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as work:
-        fetched = Path(work) / "jars"
-        maven = shutil.which("mvn")
-        if maven is not None:
-            _fetch_with_maven(maven, Path(work), fetched)
-        else:
-            _fetch_with_ivy(java, Path(work), fetched)
-        try:
-            fetched.rename(place)
-        except OSError:
-            if not place.is_dir():
-                raise  # else another process was faster
-    return place
-
-
-def _fetch_with_maven(maven: str, work: Path, jars: Path) -> None:
-    (work / "pom.xml").write_text(_POM)
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
-    _fetch([maven, "-q", "-B", "-f", str(work / "pom.xml"), *goal], jars)
-
-
-def _fetch_with_ivy(java: str, work: Path, jars: Path) -> None:
-    import pyspark
-
-    found = list((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    if not found:
-        missing("Kafka", "its jars are fetched by mvn or by Ivy, and neither is here")
-    what = ["-confs", "default", "-dependency", "org.apache.kafka", "kafka_2.13", VERSION]
-    where = ["-cache", str(work / "ivy"), "-retrieve", f"{jars}/[artifact]-[revision].[ext]"]
-    _fetch([java, "-jar", str(found[0]), *what, *where], jars)
-
-
-def _fetch(command: list[str], jars: Path) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode or not (jars / f"kafka_2.13-{VERSION}.jar").is_file():
-        missing("Kafka", f"its jars cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
 def _run(command: list[str]) -> None:
