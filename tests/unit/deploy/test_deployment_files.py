@@ -171,7 +171,6 @@ def test_no_sample_is_open_to_everybody() -> None:
     assert remote == ["config/rest.yaml", "docker/config.yaml", "kubernetes/config.yaml"]
 
 
-
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_options_are_known_and_understood(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     configuration = read_options(path)

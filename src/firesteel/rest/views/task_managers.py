@@ -83,9 +83,7 @@ def why_missing(name: str, lost: Sequence[EngineExecutor]) -> str:
     for executor in lost:
         if executor_name(executor.host, executor.id) == name:
             why = f": {executor.reason}" if executor.reason else ""
-            return (
-                f"executor {name!r} on {executor.host} was lost{why}; GET /taskmanagers says when, and lists those that are there"
-            )
+            return f"executor {name!r} on {executor.host} was lost{why}; GET /taskmanagers says when, and lists those that are there"
     return f"there is no executor {name[:100]!r} now; GET /taskmanagers lists those that are"
 
 
