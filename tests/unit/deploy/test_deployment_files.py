@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from packaging.requirements import Requirement
 from firesteel import __version__
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream._configuration_file import read_options
-from firesteel.rest.access import read_tokens
+from firesteel.rest.client import RequestRefusedError, RestClient
 from firesteel.rest.client_settings import read_access
+from firesteel.rest.service import RestService
 from firesteel.rest.settings import read_rest_settings
 
 ROOT = Path(__file__).parents[3]
@@ -315,10 +316,18 @@ def test_secrets_let_in_the_client_and_nobody_else(tmp_path: Path) -> None:
     options = read_options(secrets / "config.yaml").to_dict()
     assert {Path(options[key]) for key in REST_FILES} <= {shown / name for name in service["secrets"]}
     access = read_access(read_options(secrets / "client" / "config.yaml"), {})
-    digests = [entry.digest for entry in read_tokens(str(secrets / "tokens"))]
-    assert digests == [hashlib.sha256(access.token.encode()).digest()]
-    assert access.tls is not None
-    assert len(access.tls.get_ca_certs()) == 1
+    rest = RestService(replace(settings, ports=(0,), bind_address="127.0.0.1", address="localhost"))
+    try:
+        with RestClient(rest.url, access) as client:
+            assert client.get("/overview")["jobs-running"] == 0
+        with (
+            RestClient(rest.url, replace(access, token="")) as client,
+            pytest.raises(RequestRefusedError) as refused,
+        ):
+            client.get("/overview")
+        assert refused.value.status == 401
+    finally:
+        rest.close()
 
 
 # systemd ------------------------------------------------------------------------------------------------
