@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -92,6 +95,46 @@ def test_no_record_crosses_in_clear(driver: Start, tmp_path: Path) -> None:
     assert packets.seen[word.encode()] == 0
     password = (certificates / "config.yaml").read_text().partition("keystore-password: ")[2].split()[0]
     assert not any(password in text for text in (run.stderr(), *logs, *commands))
+
+
+def test_an_embedded_spark_is_encrypted_by_one_option_and_commands_show_their_certificate(
+    driver: Start, tmp_path: Path
+) -> None:
+    certificates = tmp_path / "certificates"
+    made = CliRunner().invoke(main, ["certificates", str(certificates)])
+    assert made.exit_code == 0, made.output
+    rest = [line for line in (certificates / "config.yaml").read_text().splitlines() if ".ssl.rest." in line]
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").write_text("\n".join([*rest, "security.ssl.internal.enabled: true"]))
+    member = {"FIRESTEEL_CONF_DIR": str(tmp_path / "conf")}
+    # Who trusts the server, and has nothing to show.
+    (tmp_path / "stranger").mkdir()
+    trusting = f"security.ssl.rest.enabled: true\nsecurity.ssl.rest.ca-file: {certificates / 'ca.pem'}\n"
+    (tmp_path / "stranger" / "config.yaml").write_text(trusting)
+    stranger = {"FIRESTEEL_CONF_DIR": str(tmp_path / "stranger")}
+    word = f"told-{uuid.uuid4().hex}"
+    with captured(word.encode()) as packets:
+        run = telling(driver, word, "-D", "rest.port=0", **member)
+        job = _id_in(_command(run, "list", **member), "RUNNING")
+        assert _command(run, "cancel", job, **stranger).returncode != 0
+        _goes_on(run, word)
+        assert _command(run, "cancel", job, **member).returncode == 0
+        run.wait()
+    assert packets.bytes > 0
+    assert packets.seen[word.encode()] == 0
+
+
+def _command(run: Driver, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command about the jobs of this driver."""
+    environment = {**os.environ, "FIRESTEEL_HOME": str(run.directory / "home"), **variables}
+    command = [sys.executable, "-m", "firesteel.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def _id_in(listed: subprocess.CompletedProcess[str], state: str) -> str:
+    found = re.search(rf"\b([0-9a-f]{{32}})\b.*{state}", listed.stdout)
+    assert found is not None, listed
+    return found[1]
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="the check is a Java program")

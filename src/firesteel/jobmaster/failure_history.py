@@ -154,7 +154,7 @@ class FailureHistory:
     ) -> Failure:
         location = location or FailureLocation()
         if isinstance(error, UserCodeError) and error.operator:
-            location = FailureLocation(error.operator, error.subtask, location.host, location.pid)
+            location = replace(location, operator=error.operator, subtask=error.subtask)
         label = label_of(error, is_user_code=is_user_code)
         text = str(error) or type(error).__name__
         return Failure(attempt, int(now * 1000), label, type(error).__name__, text, location)

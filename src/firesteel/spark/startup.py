@@ -27,6 +27,8 @@ __all__ = [
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 _GENEROUS_SLOTS = 64
+#: Containers have a temporary directory of their own, whose path is longer than that of a socket may be.
+_ON_YARN = {"spark.python.unix.domain.socket.dir": "/tmp"}
 
 
 def begin(configuration: Configuration, needed: int, *, early: bool) -> bool:
@@ -93,6 +95,7 @@ def wanted_settings(
     return {
         "spark.master": master,
         "spark.app.name": "firesteel",
+        **(_ON_YARN if master.startswith("yarn") else {}),
         **session_settings(
             configuration, local=is_local(master), makes_secrets=makes_secrets, submitted=others
         ),

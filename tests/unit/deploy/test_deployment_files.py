@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from packaging.requirements import Requirement
 from firesteel import __version__
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream._configuration_file import read_options
+from firesteel.rest.client import RequestRefusedError, RestClient
+from firesteel.rest.client_settings import read_access
+from firesteel.rest.service import RestService
+from firesteel.rest.settings import read_rest_settings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -28,6 +34,8 @@ MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
 OTHERS = {"kustomization.yaml", "config.yaml"}
 OPTIONS = sorted([*DEPLOY.rglob("config.yaml"), *(DEPLOY / "config").glob("*.yaml")])
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+#: Options that name files of the REST interface: its certificate, its key, its tokens.
+REST_FILES = ("security.ssl.rest.cert-file", "security.ssl.rest.key-file", "firesteel.rest.tokens-file")
 
 
 def manifests(*names: str) -> Iterator[dict[str, Any]]:
@@ -130,7 +138,38 @@ def test_no_container_has_rights_that_it_does_not_need() -> None:
     assert {pod["spec"]["securityContext"]["runAsUser"] for pod in pods()} == {int(user[1])}
 
 
+def test_certificate_and_tokens_come_from_a_secret_that_only_drivers_see() -> None:
+    options = read_options(KUBERNETES / "config.yaml").to_dict()
+    files = [Path(options[key]) for key in REST_FILES]
+    for pod in pods():
+        mounts = {mount["mountPath"] for each in pod["spec"]["containers"] for mount in each["volumeMounts"]}
+        secrets = [volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume]
+        if "serviceAccountName" not in pod["spec"]:  # executors run everybody's code
+            assert not secrets
+            continue
+        assert {str(file.parent) for file in files} <= mounts
+        # A mode beyond this is refused: see firesteel.common._private_files.
+        assert secrets == [{"secretName": "firesteel-rest", "defaultMode": 0o440}]
+    page = (ROOT / "docs" / "deployment_kubernetes.md").read_text()
+    command = re.search(r"create secret generic firesteel-rest((?:\\\n|.)*)", page)
+    assert command is not None
+    named = {Path(name).name for name in re.findall(r"--from-file=(\S+)", command[1])}
+    assert named == {file.name for file in files}
+
+
 # Options ------------------------------------------------------------------------------------------------
+
+
+def test_no_sample_is_open_to_everybody() -> None:
+    remote = []
+    for path in OPTIONS:
+        options = read_options(path).to_dict()
+        assert "firesteel.rest.allow-remote" not in options
+        if "rest.bind-address" in options:
+            remote.append(path.relative_to(DEPLOY).as_posix())
+            assert options["security.ssl.rest.enabled"] == "true"
+            assert options.keys() >= set(REST_FILES)
+    assert remote == ["config/rest.yaml", "docker/config.yaml", "kubernetes/config.yaml"]
 
 
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: str(path.relative_to(DEPLOY)))
@@ -233,18 +272,62 @@ def test_compose_file_refers_to_what_is_there() -> None:
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
 
 
-def test_secrets_are_made_once_and_fit_together(tmp_path: Path) -> None:
+def make_secrets(directory: Path) -> Path:
+    """What make-secrets writes, where it is; who is not root has nobody whose files it could make root's."""
     for name in ("make-secrets", "config.yaml"):
-        shutil.copy(DEPLOY / "docker" / name, tmp_path / name)
-    for _ in range(2):
-        subprocess.run([tmp_path / "make-secrets"], check=True, capture_output=True)
-        spark = dict(
-            line.split(" ", 1) for line in (tmp_path / "secrets" / "spark.conf").read_text().splitlines()
-        )
-        options = read_options(tmp_path / "secrets" / "config.yaml").to_dict()
-        assert spark.items() <= options.items()
-        assert re.fullmatch("[0-9a-f]{64}", spark["spark.authenticate.secret"])
+        shutil.copy(DEPLOY / "docker" / name, directory / name)
+    (directory / "sudo").write_text("#!/bin/sh\n")
+    (directory / "sudo").chmod(0o755)
+    program = Path(sys.executable).with_name("firesteel")
+    environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}", "FIRESTEEL": str(program)}
+    subprocess.run([directory / "make-secrets"], check=True, capture_output=True, env=environment)
+    return directory / "secrets"
+
+
+def test_secrets_are_made_once_and_fit_together(tmp_path: Path) -> None:
+    first = {path: path.read_bytes() for path in make_secrets(tmp_path).rglob("*") if path.is_file()}
+    secrets = make_secrets(tmp_path)
+    assert first == {path: path.read_bytes() for path in secrets.rglob("*") if path.is_file()}
+    spark = dict(line.split(" ", 1) for line in (secrets / "spark.conf").read_text().splitlines())
+    options = read_options(secrets / "config.yaml").to_dict()
+    assert spark.items() <= options.items()
+    assert re.fullmatch("[0-9a-f]{64}", spark["spark.authenticate.secret"])
     assert options["firesteel.spark.master"] == "spark://master:7077"
+    compose = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
+    given = {name: DEPLOY / "docker" / each["file"] for name, each in compose["secrets"].items()}
+    assert {path.relative_to(DEPLOY / "docker" / "secrets").as_posix() for path in given.values()} <= {
+        path.relative_to(secrets).as_posix() for path in first
+    }
+    if os.geteuid() == 0:
+        assert {(secrets / name).stat().st_mode & 0o777 for name in given} == {0o640}
+        assert {(secrets / name).stat().st_gid for name in given} == {10001}
+
+
+def test_secrets_let_in_the_client_and_nobody_else(tmp_path: Path) -> None:
+    """As in the container, where the files are below /run/secrets: the service's checks of its files pass."""
+    secrets = make_secrets(tmp_path)
+    shown = Path("/run/secrets")
+    text = (secrets / "config.yaml").read_text().replace(f"{shown}/", f"{secrets}/")
+    (tmp_path / "seen.yaml").write_text(text)
+    settings = read_rest_settings(read_options(tmp_path / "seen.yaml"))
+    assert settings is not None
+    assert settings.tokens_file == str(secrets / "tokens")
+    service = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())["services"]["service"]
+    options = read_options(secrets / "config.yaml").to_dict()
+    assert {Path(options[key]) for key in REST_FILES} <= {shown / name for name in service["secrets"]}
+    access = read_access(read_options(secrets / "client" / "config.yaml"), {})
+    rest = RestService(replace(settings, ports=(0,), bind_address="127.0.0.1", address="localhost"))
+    try:
+        with RestClient(rest.url, access) as client:
+            assert client.get("/overview")["jobs-running"] == 0
+        with (
+            RestClient(rest.url, replace(access, token="")) as client,
+            pytest.raises(RequestRefusedError) as refused,
+        ):
+            client.get("/overview")
+        assert refused.value.status == 401
+    finally:
+        rest.close()
 
 
 # systemd ------------------------------------------------------------------------------------------------

@@ -43,6 +43,15 @@ def test_executors_are_there_with_and_without_tasks() -> None:
     ]
 
 
+def test_of_an_executor_that_was_lost_is_said_why() -> None:
+    assert views.why_missing("executor-2", [LOST]) == (
+        "executor 'executor-2' on worker-3 was lost: worker lost; GET /taskmanagers says when, and lists those that are there"
+    )
+    assert views.why_missing("executor-7", [LOST]) == (
+        "there is no executor 'executor-7' now; GET /taskmanagers lists those that are"
+    )
+
+
 def test_the_overview_has_the_slots_of_the_engine() -> None:
     snapshot = on_cluster(sample.running())
     managers = task_managers([snapshot], [FIRST, SECOND, LOST])

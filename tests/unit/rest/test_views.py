@@ -230,6 +230,14 @@ def test_failures_have_traceback_operator_and_labels() -> None:
     assert entry["failureLabels"] == {"type": "user error"}
 
 
+def test_a_failure_of_user_code_names_the_executor_that_it_was_in() -> None:
+    history = FailureHistory(1)
+    error = UserCodeError("ValueError: boom", operator="Map", subtask=1)
+    history.add(1, 1.0, error, FailureLocation("Source -> Map", None, "worker-1", 41, "0"))
+    (entry,) = exceptions.exceptions(history.newest_first)["exceptionHistory"]["entries"]
+    assert (entry["endpoint"], entry["taskManagerId"]) == ("worker-1:41", "executor-0")
+
+
 def test_failures_can_be_limited_and_filtered() -> None:
     failures = sample.running().failures * 3
     shown = exceptions.exceptions(failures, 2)["exceptionHistory"]

@@ -180,3 +180,10 @@ def test_configuration_of_the_users_spark_is_left_to_its_scripts(spark_home: Pat
 
 def test_launcher_that_is_not_understood_is_left_its_work(tmp_path: Path) -> None:
     assert direct_options(settings(), tmp_path, {}) is None
+
+
+def test_sockets_in_containers_of_yarn_have_short_paths() -> None:
+    key = "spark.python.unix.domain.socket.dir"
+    assert settings(**{"firesteel.spark.master": "yarn"})[key] == "/tmp"
+    assert settings(**{"firesteel.spark.master": "yarn", key: "/run/x"})[key] == "/run/x"
+    assert key not in settings(**{"firesteel.spark.master": "spark://host:7077"})

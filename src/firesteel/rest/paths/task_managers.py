@@ -56,7 +56,7 @@ def _manager(call: Call) -> TaskManager:
     name = call.path["taskmanagerid"]
     found = next((each for each in managers(call) if each.id == name), None)
     if found is None:
-        raise NotFound(f"there is no executor {name[:100]!r} now; GET /taskmanagers lists those that are")
+        raise NotFound(views.why_missing(name, lost_executors(_executors(call.context.jobs.all()))))
     return found
 
 

@@ -12,7 +12,7 @@ from firesteel.plan.executor import EngineExecutor
 from firesteel.plan.messages import ProcessStatistics
 from firesteel.rest.task_managers import TaskManager
 
-__all__ = ["list_of_managers", "manager_details", "manager_metrics"]
+__all__ = ["list_of_managers", "manager_details", "manager_metrics", "why_missing"]
 
 
 def list_of_managers(managers: Iterable[TaskManager], lost: Sequence[EngineExecutor] = ()) -> dict[str, Any]:
@@ -76,6 +76,15 @@ def _manager(manager: TaskManager) -> dict[str, Any]:
         "memoryConfiguration": dict.fromkeys(_MEMORY, None),
         "blocked": False,
     }
+
+
+def why_missing(name: str, lost: Sequence[EngineExecutor]) -> str:
+    """A sentence about an executor that is not there; of those that were lost the newest are first."""
+    for executor in lost:
+        if executor_name(executor.host, executor.id) == name:
+            why = f": {executor.reason}" if executor.reason else ""
+            return f"executor {name!r} on {executor.host} was lost{why}; GET /taskmanagers says when, and lists those that are there"
+    return f"there is no executor {name[:100]!r} now; GET /taskmanagers lists those that are"
 
 
 def _lost(executor: EngineExecutor) -> dict[str, Any]:

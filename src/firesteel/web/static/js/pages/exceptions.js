@@ -39,12 +39,11 @@ function content(state, page) {
   ];
 }
 
-/** Where tasks run and have run: who was heard when, who was lost, who is back, and what the job waits for. */
+/** Where tasks run and have run: who was heard when, who was lost, and who is back. */
 function hosts(state, page) {
-  const { heartbeat, waitingForSlots: missing, now } = state.hosts;
+  const { heartbeat, now } = state.hosts;
   const ago = (at) => (at === null ? "" : `${format.duration(now - at)} ago`);
   return section("Hosts", {},
-    missing ? message(`The job waits for slots: it needs ${missing.needed}, and ${missing.available} are there.`, "bad") : null,
     table({ label: "Hosts", rows: state.hosts.hosts, keyOf: ({ host }) => host, state: state.order, redraw: page.draw, empty: "No task has run yet.", columns: [
       { name: "Host", value: ({ host }) => host },
       { name: "State", value: ({ status }) => status, cell: ({ status }) => badge(status) },
