@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from support import PROGRAMS, archived_interpreter
+from support import PATIENCE, PROGRAMS, archived_interpreter
 
 from firesteel._java import find_java, quiet_home
 from firesteel_support.servers.yarn import YarnCluster, yarn_cluster
@@ -56,25 +56,32 @@ class Program:
             "spark.yarn.report.interval": "200ms",
         }
 
-    def run(self, cluster: YarnCluster, *command: str) -> None:
-        done = subprocess.run(
-            command,
-            cwd=self.directory,
-            env={
-                **os.environ,
-                "HADOOP_CONF_DIR": str(cluster.configuration),
-                "FIRESTEEL_HOME": str(self.directory / "home"),
-                "SPARK_HOME": str(SPARK_HOME),
-                "JAVA_HOME": str(quiet_home(find_java())),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        said = f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        assert done.returncode == 0, f"{said}\n{cluster.container_logs()}"
+    def start(self, cluster: YarnCluster, *command: str) -> None:
+        environment = {
+            **os.environ,
+            "HADOOP_CONF_DIR": str(cluster.configuration),
+            "FIRESTEEL_HOME": str(self.directory / "home"),
+            "SPARK_HOME": str(SPARK_HOME),
+            "JAVA_HOME": str(quiet_home(find_java())),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        with (self.directory / "said").open("w") as said:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+
+    def await_end(self, cluster: YarnCluster) -> None:
+        try:
+            code = self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+        said = (self.directory / "said").read_text()
+        assert code == 0, f"{said[-6000:]}\n{cluster.container_logs()}"
 
     def driver(self) -> str:
         """The container that the driver was in."""
@@ -94,26 +101,40 @@ class Program:
         return {container for *_, container, _ in lines}
 
 
-def test_a_job_whose_driver_is_here(yarn_cluster: YarnCluster, tmp_path: Path) -> None:
-    program = Program(tmp_path)
+def start_here(cluster: YarnCluster, directory: Path) -> Program:
+    """With the driver on this machine."""
+    program = Program(directory)
     options = [word for key, value in program.settings().items() for word in ("-D", f"{key}={value}")]
     travelling = ("-pyfs", str(program.module), "-pyarch", program.archive, "-pyexec", "env/bin/python")
     firesteel = (sys.executable, "-m", "firesteel.cli.main", "run", "-m", "yarn")
-    program.run(yarn_cluster, *firesteel, *travelling, *options, *program.words)
-    assert program.driver() == "no container"
-    assert all(container.startswith("container_") for container in program.check())
+    program.start(cluster, *firesteel, *travelling, *options, *program.words)
+    return program
 
 
-def test_a_job_whose_driver_is_in_a_container(yarn_cluster: YarnCluster, tmp_path: Path) -> None:
-    program = Program(tmp_path)
+def start_in_a_container(cluster: YarnCluster, directory: Path) -> Program:
+    """With the driver in the container of the application's master."""
+    program = Program(directory)
     settings = {
         **program.settings(),
         "spark.pyspark.python": "./env/bin/python",
         "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.ui.enabled": "false",
     }
     options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     travelling = ("--py-files", str(program.module), "--archives", program.archive)
     submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", "cluster")
-    program.run(yarn_cluster, *submit, *travelling, *options, *program.words)
-    assert program.driver().startswith("container_")
-    assert program.driver() not in program.check(), "tasks are in containers of their own"
+    program.start(cluster, *submit, *travelling, *options, *program.words)
+    return program
+
+
+def test_jobs_with_the_driver_here_and_with_the_driver_in_a_container(
+    yarn_cluster: YarnCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    here = start_here(yarn_cluster, tmp_path_factory.mktemp("here"))
+    contained = start_in_a_container(yarn_cluster, tmp_path_factory.mktemp("contained"))
+    for program in (here, contained):
+        program.await_end(yarn_cluster)
+    assert here.driver() == "no container"
+    assert all(container.startswith("container_") for container in here.check())
+    assert contained.driver().startswith("container_")
+    assert contained.driver() not in contained.check(), "tasks are in containers of their own"
