@@ -149,9 +149,9 @@ class Looks:
 
     current: Looks  # of the part that runs now: its sources are in this process, too
 
-    def __init__(self, name: str, total: int, temporary: Path) -> None:
+    def __init__(self, name: str, total: int, temporary: Path, samples: int = _SAMPLES) -> None:
         self.series = Series(name)
-        self._step = self._next = max(1, total // _SAMPLES)
+        self._step = self._next = max(1, total // samples)
         self._temporary = temporary
         Looks.current = self
 
@@ -250,7 +250,8 @@ class _CheckpointReader(SourceReader):
 
 def many_checkpoints(count: int, temporary: Path) -> Series:
     """One job that does little but take checkpoints."""
-    looks = Looks("checkpoints", count, temporary)
+    # How many files incremental checkpoints have goes up and down: few looks could seem to go up only.
+    looks = Looks("checkpoints", count, temporary, 2 * _SAMPLES)
     directory = temporary / "checkpoints"
     options = {
         "execution.checkpointing.interval": "10 ms",
@@ -486,8 +487,10 @@ def main() -> int:
                 grown += report(_COUNTED[name](temporary, arguments.minutes))
             else:
                 grown += report(_TIMED[name](temporary, _until(seconds)))
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    except BaseException:
+        print(f"what there is of logs and checkpoints is in {temporary}", file=sys.stderr)
+        raise
+    shutil.rmtree(temporary, ignore_errors=True)
     for each in grown:
         print(each, file=sys.stderr)
     if not grown:

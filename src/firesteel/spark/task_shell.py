@@ -86,6 +86,7 @@ _WRITER_SECONDS = 0.005  # how long to leave a busy writer alone
 _MASTER_LOST = 75
 _BATCH_BYTES = 64 << 20
 _CAUSE_SECONDS = 3.0
+_CAUSE_PAUSE = 0.01
 _ANSWER_SECONDS = 1.0  # how long the master may take to answer before it is asked again
 _LOOK_SECONDS = 1.0  # somebody may set the clock forward while the task waits for a moment of it
 
@@ -364,13 +365,17 @@ class TaskShell:
         try:
             task.input_ended()
         except DataLossError:
-            # Most likely a task before this one is gone, and the job master is about to find out and to cancel
-            # this one. What it says is the reason, this here only the consequence.
+            # Either the job ends with a checkpoint, and the tasks before this one have heard of it first: nothing is lost, and
+            # this one hears of it now. Or one of them is gone, and the job master is about to find out and to cancel this one:
+            # what it says is the reason, this here only the consequence.
             deadline = time.monotonic() + _CAUSE_SECONDS
-            while not self._mailbox.control and time.monotonic() < deadline:
-                self._mailbox.wait(_CAUSE_SECONDS)
-            while self._mailbox.control:
-                self._pop_control()
+            while time.monotonic() < deadline:
+                waiting = list(self._mailbox.control)
+                if any(isinstance(message, CheckpointCompleted) and message.final for message in waiting):
+                    return
+                if any(isinstance(message, CancelTask) for message in waiting):
+                    self._cancel()
+                self._mailbox.nap(_CAUSE_PAUSE)
             raise
 
     def _seconds_to_wait(self, task: StageTask) -> float:
