@@ -57,10 +57,13 @@ class User(Walk):
     def as_on_the_page(self, printed: str) -> str:
         found = re.search(r"is at http://([\w.]+:\d+)", printed)
         self.address = found[1] if found else self.address
-        return printed.replace(self.address, SHOWN)
+        whole_line = (
+            printed if printed.endswith("\n") else f"{printed}\n"
+        )  # curl adds nothing to what it gets
+        return whole_line.replace(self.address, SHOWN)
 
     def watch(self, command: str, expected: str) -> None:
-        super().watch(command, self.filled_in(expected))
+        super().watch(command, super().filled_in(expected))
 
     def do(self, page: Page, step: str) -> None:
         """One step in the browser."""

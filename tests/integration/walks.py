@@ -7,6 +7,7 @@ Blocks marked ``sh`` are run and must print what the next ``text`` block shows, 
 from __future__ import annotations
 
 import doctest
+import itertools
 import os
 import re
 import subprocess
@@ -110,5 +111,5 @@ def blocks_of(text: str) -> list[tuple[str, str, str | None]]:
     found = [(match["info"], match["text"]) for match in FENCE.finditer(text)]
     return [
         (info, block, shown if next_info == "text" else None)
-        for (info, block), (next_info, shown) in zip(found, [*found[1:], ("", "")], strict=True)
+        for (info, block), (next_info, shown) in itertools.pairwise([*found, ("", "")])
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +57,8 @@ def firesteel(
     if request.param == "local":
         yield make([])
         for entry in entries():
-            os.kill(entry.pid, 9)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(entry.pid, signal.SIGKILL)
         return
     folder = tmp_path / "cluster"
     with cluster_service(folder) as service:
