@@ -19,8 +19,8 @@ __all__ = ["foreign_user"]
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 #: Nobody holds a socket with this inode any more: the kernel sends what is left, and calls its owner root.
 _ORPHAN = 0
-#: The owner of connections on systems that do not tell.
-_EVERYBODY = -1
+#: Whose a connection is where the system does not tell.
+_UNKNOWN = -1
 
 # Of Linux's sock_diag(7).
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, _NLMSG_ERROR = 4, 20, 1, 2
@@ -44,7 +44,7 @@ def foreign_user(client: tuple[Any, ...], server: tuple[Any, ...]) -> str | None
     owner = _owner(address, client[1], server)
     if owner is None:
         return "the connection was closed before anybody could see whose it is"
-    if owner in (0, os.geteuid(), _EVERYBODY):
+    if owner in (0, os.geteuid(), _UNKNOWN):
         return None
     return f"the REST interface of this driver answers its own user only, and you are user {owner} of this machine"
 
@@ -62,10 +62,13 @@ def _owner(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int, server: tuple[Any, ...]
 ) -> int | None:
     try:
-        return asked_owner(address, port, _address(server[0]) or address, server[1])
+        owner = asked_owner(address, port, _address(server[0]) or address, server[1])
     except (OSError, AttributeError):  # no Linux, or one that does not let this process ask
-        tables = [table.read_text() for table in _TABLES if table.exists()]
-        return owner_of(port, server[1], tables) if tables else _EVERYBODY
+        owner = _UNKNOWN
+    if owner != _UNKNOWN:
+        return owner
+    tables = [table.read_text() for table in _TABLES if table.exists()]
+    return owner_of(port, server[1], tables) if tables else _UNKNOWN
 
 
 def asked_owner(
@@ -93,9 +96,7 @@ def asked_owner(
     _, kind, _, _, _ = _HEADER.unpack_from(answer)
     if kind == _NLMSG_ERROR:
         (number,) = struct.unpack_from("=i", answer, _HEADER.size)
-        if -number == errno.ENOENT:
-            return None
-        raise OSError(-number, os.strerror(-number))
+        return None if -number == errno.ENOENT else _UNKNOWN
     user, inode = _OWNER.unpack_from(answer, _OWNER_AT)
     return None if inode == _ORPHAN else int(user)
 

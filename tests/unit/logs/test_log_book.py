@@ -65,7 +65,9 @@ def test_for_who_asks_the_newest_lines_are_kept_by_executor(book: LogBook) -> No
 def test_lines_of_the_driver_are_kept_and_shown_as_before(
     book: LogBook, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.root, "handlers", [])  # as in a program that configures no logging
+    # As in a program that configures no logging, and without what the book of this process may have added for other tests.
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("firesteel"), "handlers", [])
     book.keep_recent()
     logging.getLogger("firesteel.test").warning("look")
     assert book.driver_text().endswith("WARNING firesteel.test: look\n")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -161,8 +163,21 @@ def test_unknown_machine_is_named() -> None:
 
 
 def test_who_is_not_wanted_any_more_does_not_wait() -> None:
-    with pytest.raises(JobCancelledError, match="while it looked for the Spark master spark://x"):
-        reach("spark://x", [Address("203.0.113.1", 7077)], is_wanted=lambda: False, seconds=600.0)
+    ended = threading.Event()
+
+    def look_up(*_: object) -> None:
+        """As of a name that nobody answers for; it cannot be interrupted."""
+        ended.wait()
+        raise TimeoutError
+
+    with (
+        mock.patch.object(socket, "create_connection", look_up),
+        pytest.raises(JobCancelledError, match="while it looked for the Spark master spark://x"),
+    ):
+        try:
+            reach("spark://x", [Address("x", 7077)], is_wanted=lambda: False, seconds=600.0)
+        finally:
+            ended.set()
 
 
 def test_checking_does_not_import_spark() -> None:
