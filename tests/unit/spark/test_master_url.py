@@ -174,10 +174,8 @@ def test_who_is_not_wanted_any_more_does_not_wait() -> None:
         mock.patch.object(socket, "create_connection", look_up),
         pytest.raises(JobCancelledError, match="while it looked for the Spark master spark://x"),
     ):
-        try:
-            reach("spark://x", [Address("x", 7077)], is_wanted=lambda: False, seconds=600.0)
-        finally:
-            ended.set()
+        reach("spark://x", [Address("x", 7077)], is_wanted=lambda: False, seconds=600.0)
+    ended.set()
 
 
 def test_checking_does_not_import_spark() -> None:
