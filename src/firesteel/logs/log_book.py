@@ -85,6 +85,7 @@ class LogBook:
             )
             if settings.directory is not None and self._driver is None:
                 self._open_files(settings)
+                self._executors.clear()  # those that are known from earlier jobs have no files
             files = [self._driver, *(outputs.log for outputs in self._executors.values())]
             for file in files:
                 if file is not None:

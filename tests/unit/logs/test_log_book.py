@@ -103,6 +103,19 @@ def test_files_are_by_driver_and_executor_and_for_their_owner(
     assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
 
 
+def test_an_executor_that_is_known_already_gets_files_with_the_first_job_that_wants_them(
+    book: LogBook, tmp_path: Path
+) -> None:
+    book.task_logged(PLACE, record("before"))
+    book.task_printed(PLACE, "before\n")
+    book.use(LogSettings(tmp_path / "logs"))
+    book.task_logged(PLACE, record("after"))
+    book.task_printed(PLACE, "after\n")
+    (log,), (out,) = book.executor_files("executor-0"), book.executor_files("executor-0", printed=True)
+    assert log.read_text().endswith(": after\n")
+    assert out.read_text() == "after\n"
+
+
 def test_a_full_file_is_rolled_over_and_only_so_many_stay(book: LogBook, tmp_path: Path) -> None:
     book.use(LogSettings(tmp_path, max_size=200, kept=2))
     for number in range(20):
