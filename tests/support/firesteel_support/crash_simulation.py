@@ -284,7 +284,7 @@ class CrashSimulation:
         self._hurries_left = 300  # for ever would be more than the tasks can keep up with
         self._clock = ManualClock()
         self._began = self._clock.monotonic()
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(1)  # no two requests have the same; 0 is the job itself
         self._attempts: list[_Attempt] = []
         self._master: _Incarnation
         self._replaced: list[_Incarnation] = []  # masters that were frozen and may still do something
@@ -552,7 +552,7 @@ class CrashSimulation:
         if plan.parallelism == master.plan.parallelism:
             master.mailbox.append(events.BoundsChanged(bounds))
             return
-        number = 1 + next(self._numbers)  # 0 is the job itself
+        number = next(self._numbers)
         master.rescales[number] = plan
         master.mailbox.append(events.RescaleRequested(number, plan, bounds))
 
