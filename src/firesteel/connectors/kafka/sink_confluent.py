@@ -39,9 +39,6 @@ _OF_EVERY_CLIENT = (
 #: How long a topic may take to appear that the cluster makes when it is asked for.
 _CREATION_SECONDS = 5.0
 _POLL_SECONDS = 0.1
-#: How long the client waits for deliveries before it looks again. It reports failures only, so nothing wakes it: it looks every
-#: 10 ms at the most, which is longer than a broker nearby takes, and a checkpoint and its records would wait for that.
-_FIRST_LOOK_SECONDS = 0.001
 #: How long a question waits at first: only between questions the client tells that it is not let in. Then twice as long.
 _FIRST_WAIT_SECONDS = 1.0
 _MARKER_PARTITION = 0
@@ -216,10 +213,8 @@ class ConfluentProducer(Producer):
     @override
     def flush(self) -> None:
         """Every record is delivered or fails within delivery.timeout.ms, so this comes to an end."""
-        wait = _FIRST_LOOK_SECONDS
-        while self._client.flush(wait):
+        while self._client.flush(_POLL_SECONDS):
             self.check()
-            wait = min(2 * wait, _POLL_SECONDS)
         self.check()
 
     @override
