@@ -150,8 +150,15 @@ def throughput(quick: bool) -> list[list[str]]:
     ]
 
 
+def _per_record(cost: Cost) -> str:
+    return f"{rate_text(1 / cost.wall)}, {cost.cpu * 1e6:.2f} us CPU"
+
+
 def in_turns(
-    repetitions: int, first: Callable[[], Cost], second: Callable[[], Cost]
+    repetitions: int,
+    first: Callable[[], Cost],
+    second: Callable[[], Cost],
+    shown: Callable[[Cost], str] = _per_record,
 ) -> tuple[list[Cost], list[Cost]]:
     """Both sides, again and again; they take turns at going first, because what comes first may have it better."""
     found: tuple[list[Cost], list[Cost]] = ([], [])
@@ -159,8 +166,7 @@ def in_turns(
     for repetition in range(repetitions):
         for costs, side in sides if repetition % 2 == 0 else reversed(sides):
             costs.append(side())
-        shown = [f"{rate_text(1 / costs[-1].wall)}, {costs[-1].cpu * 1e6:.2f} us CPU" for costs in found]
-        note(f"{shown[0]} against {shown[1]}")
+        note(" against ".join(shown(costs[-1]) for costs in found))
     return found
 
 

@@ -1,8 +1,9 @@
 """How fast a cluster service is: from a submission to the first record, over REST under load, and in a browser.
 
 A service with a spare driver on an embedded Spark. *First record*: a program is submitted by ``POST /jars/:id/run``; its first map function writes
-down the time at its first record; the spare driver is ready when the submission is sent. *REST*: a job of 200 subtasks that is busy; several clients ask for
-``/jobs/:id`` through the service, one request after the other, on connections that they keep. *Page*: Chromium with an empty cache opens the
+down the time at its first record; the spare driver is ready when the submission is sent. *REST*: a job of 200 subtasks, each source with five records a
+second, so that 200 processes share the cores with who is asked; several clients ask for ``/jobs/:id`` through the service, one request after the other, on
+connections that they keep. *Page*: Chromium with an empty cache opens the
 first page, and that of a job with two vertices; from the beginning of the navigation until the row of the job, or its dataflow, is drawn.
 """
 
@@ -32,7 +33,7 @@ _PROGRAM = textwrap.dedent(
     from firesteel.datastream import StreamExecutionEnvironment
     from firesteel.datastream.connectors.number_seq import NumberSequenceSource
 
-    path, parallelism = sys.argv[1], int(sys.argv[2])
+    path, parallelism, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 
     def note(number):
         if number == 0:
@@ -40,7 +41,7 @@ _PROGRAM = textwrap.dedent(
                 file.write(repr(time.time()))
             import os
             os.replace(path + ".partial", path)
-        time.sleep(0.002)
+        time.sleep(pause)
         return number
 
     env = StreamExecutionEnvironment.get_execution_environment()
@@ -52,6 +53,7 @@ _PROGRAM = textwrap.dedent(
 )
 _PATIENCE = 300.0
 SUBTASKS = 200
+PAUSE_OF_MANY = 0.2
 CLIENTS = 4
 FIRST_SECONDS, REST_MS, PAGE_MS = 1.0, 50.0, 1000.0
 ROOT = Path(__file__).parents[1]
@@ -87,9 +89,9 @@ class _Service:
         kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         return str(self.ask("POST", "/jars/upload", body, kind)["filename"]).rpartition("/")[2]
 
-    def run(self, jar: str, path: Path, parallelism: int) -> str:
-        """The id of a job that was submitted."""
-        words = [str(path), str(parallelism)]
+    def run(self, jar: str, path: Path, parallelism: int, pause: float = 0.002) -> str:
+        """The id of a job that was submitted; ``pause`` is how many seconds a record takes."""
+        words = [str(path), str(parallelism), str(pause)]
         return str(self.ask("POST", f"/jars/{jar}/run", {"programArgsList": words})["jobid"])
 
     def await_running(self, job: str) -> None:
@@ -192,8 +194,9 @@ def main() -> None:
             overview, dataflow = pages_ready(service, small, openings)
             service.cancel(small)
             # What reduces stands behind an exchange: two stages, each with half of the subtasks.
-            job = service.run(jar, path, SUBTASKS // 2)
+            job = service.run(jar, path, SUBTASKS // 2, PAUSE_OF_MANY)
             service.await_running(job)
+            note("now the paths of a job with many subtasks")
             asked = rest_latencies(service, job, CLIENTS, requests)
             service.cancel(job)
         finally:

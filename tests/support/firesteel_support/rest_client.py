@@ -45,11 +45,12 @@ class RestClient:
         return answer
 
     def wait_for(self, path: str, condition: Callable[[Any], bool]) -> Any:
-        """Ask until the answer is as wanted."""
+        """Ask until the answer is as wanted; a driver that does not answer at the moment (503) is asked again."""
         deadline = time.monotonic() + _PATIENCE
         while True:
-            answer = self.get(path)
-            if condition(answer):
+            status, answer = self.call("GET", path)
+            assert status in (200, 503), (path, status, answer)
+            if status == 200 and condition(answer):
                 return answer
             assert time.monotonic() < deadline, (path, answer)
             time.sleep(0.01)
