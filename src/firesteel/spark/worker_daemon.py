@@ -52,9 +52,29 @@ def _use_large_buffers() -> None:
     os.environ["SPARK_BUFFER_SIZE"] = str(_BUFFER_BYTES)
 
 
+def _read_in_the_task() -> None:
+    """Have the task itself read what Spark sends, instead of a thread of PySpark's that hands every batch on to it.
+
+    A task has a thread for that anyway (mailbox.py), because it waits for more than records. A second one costs every batch
+    another change of threads, and each of those waits until the interpreter is free. PySpark flushes every batch only together
+    with its thread, so that is asked for here.
+    """
+    if os.environ.pop("SPARK_PIPELINED_UDF", None) != "1":
+        return
+    serializers: Any = importlib.import_module("pyspark.sql.pandas.serializers")
+    prepare = serializers.ArrowStreamSerializer.__init__
+
+    def flush_every_batch(self: Any, *arguments: Any, **options: Any) -> None:
+        prepare(self, *arguments, **options)
+        self._flush_per_batch = True
+
+    serializers.ArrowStreamSerializer.__init__ = flush_every_batch
+
+
 def _run() -> None:
     _prefer_installed_pyspark()
     _use_large_buffers()
+    _read_in_the_task()
     daemon: Any = importlib.import_module("pyspark.daemon")
     for name in ("pyspark.worker", "firesteel.spark.task_shell"):
         importlib.import_module(name)
