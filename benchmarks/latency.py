@@ -9,8 +9,10 @@ class loading and code generation happen once.
   up, so nothing hides in a source that fell behind.
 - saturated: as fast as it goes; the time is what the buffers of a full pipeline hold.
 
-The peer is the floor: a process that sends pickled chunks of records to another one through a loopback socket,
-at the same rate, measured in the same way.
+There are two floors, at the same rates and measured in the same way. *Bare loopback socket*: a process that sends pickled
+chunks of records to another one. *Bare Spark*: two Python stages of one pipelined Spark job on the same session, without anything of
+Firesteel in them; they group the records of some milliseconds, as Firesteel does, and only count. Where that floor is above a
+target, the machine is too slow for it, or too busy.
 """
 
 from __future__ import annotations
@@ -239,6 +241,72 @@ def _count_received(stream: Any) -> Counter[int]:
     return counts
 
 
+class _BareStages:
+    """The functions of the two stages; what crosses is a list of records in a row, and an empty row that pushes it on."""
+
+    def __init__(self, rate: float, seconds: float, warm_up: float) -> None:
+        self._rate = rate / PARALLELISM
+        self._seconds = seconds + warm_up
+        self._warm_up = warm_up
+
+    def send(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The first stage: what is due goes to its receivers, at most as often as Firesteel's tasks flush."""
+        list(batches)
+        timetable = Timetable(self._rate, self._seconds)
+        while not timetable.over:
+            records = timetable.due(time.time(), 10_000)
+            parts = [[r for r in records if r[0] % PARALLELISM == target] for target in range(PARALLELISM)]
+            rows = [(t, pickle.dumps(part, protocol=5)) for t, part in enumerate(parts) if part]
+            rows += [(target, b"") for target, _ in rows]
+            if rows:
+                yield _bare_batch(rows)
+            pause = max(timetable.next_time() - time.time(), len(rows) / 1000)
+            time.sleep(max(0.0, pause))
+
+    def count(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The second stage; its only row has the counts."""
+        counts: Counter[int] = Counter()
+        count_from = 0.0
+        for batch in batches:
+            for scalar in batch.column(1):
+                blob = scalar.as_py()
+                records = pickle.loads(blob) if blob else ()
+                now = time.time()
+                count_from = count_from or now + self._warm_up
+                if now >= count_from:
+                    counts.update(int((now - made) * BUCKETS_PER_SECOND) for _, made, _ in records)
+        yield _bare_batch([(0, pickle.dumps(counts))])
+
+
+def _bare_batch(rows: list[tuple[int, bytes]]) -> Any:
+    import pyarrow as pa
+
+    columns = [
+        pa.array([target for target, _ in rows], pa.int32()),
+        pa.array([blob for _, blob in rows], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["target", "payload"])
+
+
+def bare_spark_latency(rate: float, seconds: float, warm_up: float) -> Histogram:
+    """Two Python stages of a pipelined Spark job, on the session of a job of Firesteel's that has just run."""
+    from pyspark.sql import SparkSession
+
+    from firesteel.spark.pipelined import physical_plan, pipelined, set_active
+    from firesteel.spark.settings import TASK
+
+    session = SparkSession.builder.getOrCreate()  # the one that is there
+    stages = _BareStages(rate, seconds, warm_up)
+    schema = "target int, payload binary"
+    frame = session.range(0, PARALLELISM, 1, PARALLELISM).mapInArrow(stages.send, schema)
+    frame = frame.repartitionById(PARALLELISM, "target").mapInArrow(stages.count, schema)
+    set_active(session)
+    for key, value in TASK.items():
+        session.sparkContext.setLocalProperty(key, value)
+    rows = pipelined(session, physical_plan(frame)).executeCollect()
+    return Histogram(sum((pickle.loads(bytes(row.getBinary(1))) for row in rows), Counter()))
+
+
 # Main ---------------------------------------------------------------------------------------------------
 
 
@@ -259,8 +327,9 @@ def paced_rows(
     note(f"{rate:,} records/s for {seconds:g} s")
     floor = bare_latency(rate, min(seconds, 5))
     ours = firesteel_latency(rate, seconds, warm_up)
+    spark = bare_spark_latency(rate, seconds, warm_up)
     made, due = ours.made, ours.due
-    ratios = [f"{made.percentile(f) / floor.percentile(f):.1f}x floor" for f in (0.5, 0.99)]
+    ratios = [f"{made.percentile(f) / spark.percentile(f):.1f}x" for f in (0.5, 0.99)]
     verdict = ", ".join(
         f"p{fraction * 100:g} {at_most(made.percentile(fraction), most, ' ms')}"
         for fraction, most in targets.items()
@@ -269,13 +338,20 @@ def paced_rows(
     for name, histogram in {
         "Firesteel, since made": made,
         "Firesteel, since due": due,
+        "bare Spark": spark,
         "bare socket": floor,
     }.items():
         add_curve(results, f"latency at {label}", name, histogram)
     return [
         [label, "bare loopback socket", *floor.texts(), ""],
+        ["", "bare Spark", *spark.texts(), ""],
         ["", "Firesteel, since made", *made.texts(), verdict],
-        ["", "Firesteel, since due", *due.texts(), f"p50 {ratios[0]}, p99 {ratios[1]}"],
+        [
+            "",
+            "Firesteel, since due",
+            *due.texts(),
+            f"since made over bare Spark: p50 {ratios[0]}, p99 {ratios[1]}",
+        ],
     ]
 
 
