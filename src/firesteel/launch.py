@@ -70,7 +70,7 @@ REGISTER_VARIABLE = "FIRESTEEL_REGISTER"
 class Submission:
     """A program that is about to run; ``executor`` and ``state_backend`` win over what the configuration says.
 
-    ``allowance``: who has a say in how many slots its job gets when it is rescaled.
+    ``allowance``: who has a say in how many slots its job gets.
     """
 
     graph: StreamGraph

@@ -37,27 +37,51 @@ class Cluster:
         name = f"{self.count:03}"
         self.seen[name] = Seen(name, self.count, Orders())
 
-    def ask(self, name: str, slots: int, resumable: bool) -> None:
+    def ask(self, name: str, slots: int, resumable: bool, least: int = 0) -> None:
+        """``least``: the job is adaptive, and makes do with so many."""
         each = self.seen[name]
         if each.is_alive and not each.jobs:
             self.count += 1
-            self._tell(name, JobReport(name, name, slots, self.count, resumable))
+            self._tell(name, JobReport(name, name, slots, self.count, resumable, least=least))
 
     def tell_state(self, name: str, status: str) -> None:
+        """What has its slots goes on; an adaptive job that does so without all of them says with how many."""
         each = self.seen[name]
-        if (
-            each.is_alive
-            and each.jobs
-            and each.orders.granted.get(each.jobs[0].id, 0) >= each.jobs[0].slots
-            and not each.jobs[0].is_over
-        ):
-            self._tell(name, replace(each.jobs[0], status=status))
+        job = each.jobs[0] if each.jobs else None
+        if not each.is_alive or job is None or job.is_over or each.orders.held(job) < job.needed:
+            return
+        if job.wanted:
+            self._tell(name, replace(job, status=status))
+        else:
+            self._tell(name, replace(job, status=status, slots=each.orders.held(job), least=0))
 
     def ask_for_others(self, name: str, slots: int) -> None:
         """A job that runs is to be rescaled."""
         each = self.seen[name]
         if each.is_alive and each.jobs and each.jobs[0].status == "RUNNING" and not each.jobs[0].wanted:
             self._tell(name, replace(each.jobs[0], wanted=slots, request=each.jobs[0].request + 1))
+
+    def hope_for(self, name: str, slots: int) -> None:
+        """A job that runs would go on with so many, and one more than it has would be of use."""
+        each = self.seen[name]
+        job = each.jobs[0] if each.jobs else None
+        if job is not None and each.is_alive and job.status == "RUNNING" and not job.wanted:
+            least = each.orders.held(job) + 1
+            wanted = max(least, slots)
+            self._tell(name, replace(job, wanted=wanted, least=least, request=job.request + 1))
+
+    def grow(self, name: str) -> None:
+        """A job that got some of what it has hoped for uses them."""
+        each = self.seen[name]
+        job = each.jobs[0] if each.jobs else None
+        if (
+            job is not None
+            and job.least
+            and job.wanted
+            and each.orders.answered.get(job.id, 0) >= job.request
+        ):
+            assert each.orders.held(job) >= job.least
+            self._tell(name, replace(job, slots=each.orders.held(job), wanted=0, least=0))
 
     def settle(self, name: str, is_rescaled: bool) -> None:
         """The job was rescaled, if it may, or goes on as it was."""
@@ -66,7 +90,7 @@ class Cluster:
         if job is None or not job.wanted or each.orders.answered.get(job.id) != job.request:
             return
         may = is_rescaled and each.orders.granted[job.id] >= job.wanted
-        self._tell(name, replace(job, slots=job.wanted if may else job.slots, wanted=0))
+        self._tell(name, replace(job, slots=job.wanted if may else job.slots, wanted=0, least=0))
 
     def used(self) -> int:
         """Slots that tasks of running jobs are in."""
@@ -119,7 +143,22 @@ class Cluster:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["submit", "ask", "run", "finish", "fail", "die", "exit", "rescale", "settle"]),
+        st.sampled_from(
+            [
+                "submit",
+                "ask",
+                "adapt",
+                "run",
+                "finish",
+                "fail",
+                "die",
+                "exit",
+                "rescale",
+                "hope",
+                "grow",
+                "settle",
+            ]
+        ),
         st.integers(0, 5),
         st.integers(1, SLOTS + 2),
         st.booleans(),
@@ -128,27 +167,47 @@ ACTIONS = st.lists(
 )
 
 
-@given(ACTIONS)
-def test_slots_are_never_given_twice_and_everything_ends(actions: list[tuple[str, int, int, bool]]) -> None:
+def happened(actions: list[tuple[str, int, int, bool]]) -> Cluster:
     cluster = Cluster()
-    for action, which, slots, resumable in actions:
+    for action, which, slots, flag in actions:
         names = sorted(cluster.seen)
-        name = names[which % len(names)] if names else None
         if action == "submit":
             cluster.submit()
-        elif name is not None and action == "ask":
-            cluster.ask(name, slots, resumable)
-        elif name is not None and action in ("run", "finish", "fail"):
-            cluster.tell_state(name, {"run": "RUNNING", "finish": "FINISHED", "fail": "FAILED"}[action])
-        elif name is not None and action == "rescale":
-            cluster.ask_for_others(name, slots)
-        elif name is not None and action == "settle":
-            cluster.settle(name, resumable)
-        elif name is not None and action == "die":
-            cluster.die(name)
-        elif name is not None and action == "exit":
-            cluster.exit(name)
+        elif names:
+            do(cluster, action, names[which % len(names)], slots, flag)
         cluster.step()
+    return cluster
+
+
+def do(cluster: Cluster, action: str, name: str, slots: int, flag: bool) -> None:
+    match action:
+        case "ask":
+            cluster.ask(name, slots, flag)
+        case "adapt":
+            cluster.ask(name, slots, flag, least=(slots + 1) // 2)
+        case "run":
+            cluster.tell_state(name, "RUNNING")
+        case "finish":
+            cluster.tell_state(name, "FINISHED")
+        case "fail":
+            cluster.tell_state(name, "FAILED")
+        case "rescale":
+            cluster.ask_for_others(name, slots)
+        case "hope":
+            cluster.hope_for(name, slots)
+        case "grow":
+            cluster.grow(name)
+        case "settle":
+            cluster.settle(name, flag)
+        case "die":
+            cluster.die(name)
+        case "exit":
+            cluster.exit(name)
+
+
+@given(ACTIONS)
+def test_slots_are_never_given_twice_and_everything_ends(actions: list[tuple[str, int, int, bool]]) -> None:
+    cluster = happened(actions)
     # From now on drivers behave: whoever waits gets slots, and all of it comes to an end.
     for _ in range(4 * (cluster.count + MOST_DEATHS)):
         for name in sorted(cluster.seen):
@@ -160,3 +219,28 @@ def test_slots_are_never_given_twice_and_everything_ends(actions: list[tuple[str
                 cluster.seen[name] = replace(each, is_alive=False, report=replace(each.report, exit_code=1))
         cluster.step()
     assert cluster.seen == {}
+
+
+@given(ACTIONS)
+def test_adaptive_jobs_have_all_slots_that_nobody_waits_for(
+    actions: list[tuple[str, int, int, bool]],
+) -> None:
+    cluster = happened(actions)
+    for name in sorted(cluster.seen):
+        cluster.ask(name, 2, True)
+    # From now on everything that can run runs, and every job that does hopes for all slots of the service.
+    for _ in range(4 * (cluster.count + SLOTS + MOST_DEATHS)):
+        for name in sorted(cluster.seen):
+            cluster.grow(name)
+            cluster.settle(name, False)
+            cluster.tell_state(name, "RUNNING")
+            cluster.hope_for(name, SLOTS)
+        cluster.step()
+    found = [(each.jobs[0], each.orders) for each in cluster.seen.values() if each.is_alive and each.jobs]
+    waiting = [job for job, orders in found if not orders.refused and orders.held(job) < job.needed]
+    running = [job for job, _ in found if job.status == "RUNNING"]
+    free = SLOTS - slots_in_use(cluster.seen.values())
+    if waiting:
+        assert min(waiting, key=lambda job: job.asked).needed > free, "the first that waits has to"
+    elif running:
+        assert free == 0

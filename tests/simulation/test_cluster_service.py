@@ -181,6 +181,43 @@ def test_slots_follow_a_job_that_is_rescaled(service: ServiceClient, jar: str) -
         service.await_state(each, "CANCELED")
 
 
+#: Starts and grows as soon as there are slots.
+ADAPTIVE = {
+    "jobmanager.scheduler": "adaptive",
+    "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "0 s",
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 s",
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "0 s",
+}
+
+
+def test_an_adaptive_job_runs_with_the_slots_that_are_free_and_grows_when_others_end(
+    service: ServiceClient, jar: str
+) -> None:
+    two_steps = PROGRAM.replace('"Numbers")', '"Numbers").set_parallelism(1)').replace(
+        ".print()", ".key_by(str).reduce(lambda one, other: one + other).print()"
+    )
+    program = service.upload("adaptive.py", two_steps)
+    beside = service.run(jar, "beside it", "for-ever", parallelism=2)
+    service.await_state(beside, "RUNNING")
+    # It asks for 1 + 2 * 10 slots, more than there are at all, and makes do with 3, 5 or 7.
+    job = service.run(program, "adaptive", "for-ever", parallelism=10, flinkConfiguration=ADAPTIVE)
+    details = service.await_state(job, "RUNNING")
+    assert [vertex["parallelism"] for vertex in details["vertices"]] == [1, 1, 1]
+    # The fourth one is of no use to it, and others may have it.
+    service.wait_for("/overview", lambda answer: answer["slots-available"] == 8 - 4 - 3)
+    shown = service.wait_for(f"/jobs/{job}", lambda answer: answer["slots"]["used"] == 3)["slots"]
+    assert shown["wanted"] == 21
+    assert service.call("PATCH", f"/jobs/{beside}")[0] == 202
+    service.wait_for(
+        f"/jobs/{job}",
+        lambda answer: [vertex["parallelism"] for vertex in answer["vertices"]] == [1, 3, 3],
+    )
+    service.await_state(job, "RUNNING")
+    service.wait_for("/overview", lambda answer: answer["slots-available"] == 8 - 7)
+    service.call("PATCH", f"/jobs/{job}")
+    service.await_state(job, "CANCELED")
+
+
 def test_executors_logs_and_threads_are_those_of_the_driver_that_has_them(
     service: ServiceClient, jar: str, folder: Path
 ) -> None:

@@ -44,7 +44,9 @@ from firesteel.common.options import (
 )
 from firesteel.common.time import to_millis
 from firesteel.compiler.compile import compile_job
+from firesteel.compiler.program_plans import ProgramPlans
 from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
+from firesteel.jobmaster.elasticity import read_elastic_settings
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.leaders.settings import configured_id
 from firesteel.plan.job_plan import JobPlan
@@ -160,6 +162,7 @@ class ServiceJob(launch.JobObserver):
         self._archive = str(_defaults(folder)[ARCHIVE_DIR.key])
         self._lock = threading.Lock()
         self._count = 0
+        self._asking = 0  # threads that wait for an answer of the service
         earlier = folder.report()
         # Those of a driver that died keep their slots until this one asks for them again.
         kept = [] if earlier is None else [each for each in earlier.jobs if not each.is_over]
@@ -168,7 +171,7 @@ class ServiceJob(launch.JobObserver):
         self._write()
 
     def admit(self, submission: launch.Submission) -> launch.Submission:
-        """Give a job its id, and wait until it has its slots; raises what keeps it from having them."""
+        """Give a job its id, and wait until it has its slots, or those that it makes do with; raises what keeps it from having them."""
         configuration = Configuration(submission.configuration)
         for key, value in _OWN_OPTIONS.items():
             configuration.set_string(key, value)
@@ -179,7 +182,7 @@ class ServiceJob(launch.JobObserver):
             configuration.set_string(JOB_ID.key, self._next_id())
         self._count += 1
         plan = compile_job(submission.graph, configuration, submission.job_name)
-        job = _asking(plan, configuration)
+        job = _asking(plan, configuration, _least(submission, configuration, plan))
         if self._resume and job.resumable:
             configuration.set_string(CHECKPOINTING_RESUME.key, "true")
         self._await_slots(job)
@@ -203,13 +206,19 @@ class ServiceJob(launch.JobObserver):
             if job.id in orders.refused:
                 raise NotEnoughSlotsError(
                     f"{orders.refused[job.id]}; lower the parallelism, or raise 'firesteel.cluster.slots'",
-                    needed=job.slots,
+                    needed=job.needed,
                 )
-            if orders.granted.get(job.id, 0) >= job.slots:
+            if orders.granted.get(job.id, 0) >= job.needed:
                 return
             if not has_said:
                 has_said = True
-                _LOG.info("job '%s' (%s) asks the service for %d slots", job.name, job.id, job.slots)
+                _LOG.info(
+                    "job '%s' (%s) asks the service for %d slots, %d at least",
+                    job.name,
+                    job.id,
+                    job.slots,
+                    job.needed,
+                )
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 1.2)
 
@@ -217,30 +226,51 @@ class ServiceJob(launch.JobObserver):
 
     def allow(self, job_id: str, wanted: int) -> int:
         """Ask the service; without an answer the job may have what it has."""
-        orders = self._folder.orders()
-        if wanted <= orders.granted.get(job_id, 0):
-            return wanted
-        request = self._ask_for(job_id, wanted, orders.answered.get(job_id, 0))
+        with self._lock:
+            orders = self._folder.orders()
+            if wanted <= orders.held(self._job(job_id)):
+                return wanted
+            request = self._ask_for(job_id, wanted, orders)
+            self._asking += 1
+        try:
+            return min(wanted, self._await_answer(job_id, request, wanted))
+        finally:
+            with self._lock:
+                self._asking -= 1
+
+    def _await_answer(self, job_id: str, request: int, wanted: int) -> int:
         deadline = time.monotonic() + _ANSWER_SECONDS
         while time.monotonic() < deadline:
-            orders = self._folder.orders()
-            if orders.answered.get(job_id, 0) >= request:
-                return min(wanted, orders.granted.get(job_id, 0))
+            if self._folder.orders().answered.get(job_id, 0) >= request:
+                return self.held(job_id)
             time.sleep(_LOOK_SECONDS)
         _LOG.warning("the service does not say whether job %s may have %d slots", job_id, wanted)
-        return orders.granted.get(job_id, 0)
+        return self.held(job_id)
 
-    def _ask_for(self, job_id: str, slots: int, answered: int) -> int:
-        """The number of the request: one that no driver of this job has used."""
+    def held(self, job_id: str) -> int:
+        """As the service has written it down; not those that the job has given back, which it may still have to read."""
         with self._lock:
-            request = max(self._job(job_id).request, answered) + 1
-            self._replace(job_id, wanted=slots, request=request)
+            return self._folder.orders().held(self._job(job_id))
+
+    def hope_for(self, job_id: str, wanted: int, least: int) -> None:
+        """Tell the service, unless it knows, or somebody waits for its answer to another request."""
+        with self._lock:
+            job, orders = self._job(job_id), self._folder.orders()
+            is_known = (job.wanted, job.least) == (wanted, least)
+            if not self._asking and (not is_known or orders.answered.get(job_id, 0) >= job.request):
+                self._ask_for(job_id, wanted, orders, least)
+
+    def _ask_for(self, job_id: str, wanted: int, orders: Orders, least: int = 0) -> int:
+        """The number of the request: one that no driver of this job has used. What the job has it keeps."""
+        job = self._job(job_id)
+        request = max(job.request, orders.answered.get(job_id, 0)) + 1
+        self._replace(job_id, slots=orders.held(job), wanted=wanted, least=least, request=request)
         return request
 
     def keep(self, job_id: str, slots: int) -> None:
         """Tell the service."""
         with self._lock:
-            self._replace(job_id, slots=slots, wanted=0)
+            self._replace(job_id, slots=slots, wanted=0, least=0)
 
     # What `launch.JobObserver` wants.
 
@@ -292,7 +322,15 @@ class ServiceJob(launch.JobObserver):
         self._folder.write_report(self._report)
 
 
-def _asking(plan: JobPlan, configuration: Configuration) -> JobReport:
+def _least(submission: launch.Submission, configuration: Configuration, plan: JobPlan) -> int:
+    """With how many slots a job makes do, if it makes do with fewer than it asks for; otherwise 0."""
+    if read_elastic_settings(configuration, plan.mode) is None:
+        return 0
+    plans = ProgramPlans(submission.graph, configuration, plan)
+    return plans.smallest(plans.bounds).slots
+
+
+def _asking(plan: JobPlan, configuration: Configuration, least: int) -> JobReport:
     checkpoints = read_checkpoint_settings(configuration, plan.mode)
     return JobReport(
         str(configured_id(configuration)),
@@ -301,6 +339,7 @@ def _asking(plan: JobPlan, configuration: Configuration) -> JobReport:
         to_millis(time.time()),
         checkpoints is not None and checkpoints.directory is not None,
         plan.mode.name,
+        least=least,
     )
 
 

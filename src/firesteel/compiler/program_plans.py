@@ -77,6 +77,15 @@ class ProgramPlans:
             best = plan
         return best
 
+    def slots_of_larger(self, bounds: Mapping[str, Bounds], slots: int) -> int:
+        """How many slots the next plan needs for which ``slots`` are too few; those of the largest plan when there is none."""
+        needed = 0
+        for cap in range(1, max(each.upper for each in bounds.values()) + 1):
+            needed = self._plan({op: _within(each, cap) for op, each in bounds.items()}).slots
+            if needed > slots:
+                break
+        return needed
+
     def smallest(self, bounds: Mapping[str, Bounds]) -> JobPlan:
         """The plan with the lower bounds."""
         return self._plan({operator: _within(each, 1) for operator, each in bounds.items()})

@@ -183,7 +183,14 @@ class JobMaster:
         self._queries = PendingRequests[bytes]("answer", plan.name, numbers, QueryableStateError)
         job = (str(self.job_id), plan)
         self._rescaling = Rescaling(
-            job, plans, self._executor, self._mailbox.put, numbers, is_elastic, allowance
+            job,
+            plans,
+            self._executor,
+            self._mailbox.put,
+            numbers,
+            is_elastic,
+            allowance,
+            lambda: self._core.rescales.is_one_open,
         )
 
     def _create_threads(self, short_id: str) -> None:
@@ -526,6 +533,8 @@ class JobMaster:
             self._buffers.for_all(CollectBuffer.lift_bound)
         if status is JobStatus.RESTARTING:
             self._release_attempt(0.0)
+        if status is JobStatus.RUNNING:
+            self._rescaling.runs()
         for listener in self._listeners:
             try:
                 listener.status_changed(self, status)

@@ -213,6 +213,17 @@ class SlotAllowance(Protocol):
         """
         ...
 
+    def held(self, job_id: str) -> int:
+        """How many slots the job has."""
+        ...
+
+    def hope_for(self, job_id: str, wanted: int, least: int) -> None:
+        """The job would go on with ``wanted`` slots, or with ``least`` of them, but not with fewer; waits for nothing.
+
+        When so many are free they are its own, as `held` says. A later wish takes the place of this one, and so does `keep`.
+        """
+        ...
+
     def keep(self, job_id: str, slots: int) -> None:
         """The job runs with so many; the others are for other jobs."""
         ...

@@ -319,7 +319,7 @@ def _waits_for_slots(each: Managed) -> bool:
     jobs = () if each.report is None else each.report.jobs
     granted, refused = each.orders.granted, each.orders.refused
     return each.is_alive and any(
-        granted.get(job.id, 0) < job.slots and job.id not in refused and not job.is_over for job in jobs
+        granted.get(job.id, 0) < job.needed and job.id not in refused and not job.is_over for job in jobs
     )
 
 

@@ -54,8 +54,9 @@ class JobReport:
     """A job of a driver. ``status`` is empty while it waits for slots; ``ended`` is 0 before; times are in milliseconds.
 
     ``slots``: how many it has, or waits for. ``wanted``: how many it asks for while it runs, in order to be rescaled, with the number
-    of that ``request``; 0: no others than it has. ``resumable``: its checkpoints are in a directory, so another driver can go on
-    from them.
+    of that ``request``; 0: no others than it has. ``least``: with how many it makes do, of those that it waits for, or that are
+    ``wanted``, which is not answered before there are so many; 0: it waits for all, and wants an answer at once.
+    ``resumable``: its checkpoints are in a directory, so another driver can go on from them.
     """
 
     id: str
@@ -68,6 +69,12 @@ class JobReport:
     ended: int = 0
     wanted: int = 0
     request: int = 0
+    least: int = 0
+
+    @property
+    def needed(self) -> int:
+        """How many slots it has to have, whatever else it asks for."""
+        return self.slots if self.wanted or not self.least else self.least
 
     @property
     def is_over(self) -> bool:
@@ -114,6 +121,14 @@ class Orders:
     refused: Mapping[str, str] = field(default_factory=dict)
     answered: Mapping[str, int] = field(default_factory=dict)
     is_cancelled: bool = False
+
+    def held(self, job: JobReport) -> int:
+        """Those of its slots that a job has a use for.
+
+        What was granted for a request before the newest one, and is not among ``slots``, it has given back meanwhile.
+        """
+        is_answered = self.answered.get(job.id, 0) >= job.request
+        return min(self.granted.get(job.id, 0), max(job.slots, job.wanted) if is_answered else job.slots)
 
     def to_json(self) -> dict[str, Any]:
         """As it is written down."""

@@ -1,7 +1,8 @@
 """Decides what a service does about its submissions: who is started, who gets slots, who is over. No clock, no files, no processes.
 
-Slots are given first come, first served: a job that needs many is not overtaken for ever by those that need few. A job that runs
-and asks for more, in order to be rescaled, is told at once how many it may have: none more while others wait.
+Slots are given first come, first served: a job that needs many is not overtaken for ever by those that need few. One that makes
+do with fewer than it asks for gets what there is. A job that runs and asks for more, in order to be rescaled, gets none while others
+wait; it is told at once how many it may have, or, if it says how many would be of use, as soon as there are so many.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A job has so many slots from now on: those that it waits for, or fewer than it had."""
+    """A job has so many slots from now on: those that it waits for, or as many as it makes do with, or fewer than it had."""
 
     id: str
     job: str
@@ -190,28 +191,26 @@ def _about_slots(seen: Sequence[Seen], slots: int) -> list[Decision]:
     decisions: list[Decision] = []
     free = slots - slots_in_use(seen)
     for _, submission, job, orders in living:
-        given_back = orders.granted.get(job.id, 0) - _kept(job, orders)
-        if given_back:
-            free += given_back
-            decisions.append(Grant(submission, job.id, _kept(job, orders)))
+        held = orders.held(job)
+        if held < orders.granted.get(job.id, 0):
+            free += orders.granted[job.id] - held
+            decisions.append(Grant(submission, job.id, held))
     for _, submission, job, orders in living:
-        missing = job.slots - _kept(job, orders)
-        if job.slots > slots:
-            decisions.append(Refuse(submission, job.id, job.slots))
-        elif missing > free:
+        held = orders.held(job)
+        if job.needed > slots:
+            decisions.append(Refuse(submission, job.id, job.needed))
+        elif job.needed - held > free:
             free = 0  # what there is, is kept for it
             break
-        elif missing > 0:
-            free -= missing
-            decisions.append(Grant(submission, job.id, job.slots))
-    for _, submission, job, orders in living:
-        if job.wanted and job.request > orders.answered.get(job.id, 0):
-            more = max(0, min(job.wanted - _kept(job, orders), free))
+        elif job.needed > held:
+            more = min(job.slots - held, free)
             free -= more
-            decisions.append(Allow(submission, job.id, job.request, _kept(job, orders) + more))
+            decisions.append(Grant(submission, job.id, held + more))
+    for _, submission, job, orders in living:
+        held = orders.held(job)
+        more = max(0, min(job.wanted - held, free))
+        is_asked = job.wanted > 0 and job.request > orders.answered.get(job.id, 0)
+        if is_asked and held + more >= job.least:
+            free -= more
+            decisions.append(Allow(submission, job.id, job.request, held + more))
     return decisions
-
-
-def _kept(job: JobReport, orders: Orders) -> int:
-    """Those of its slots that a job has a use for."""
-    return min(orders.granted.get(job.id, 0), max(job.slots, job.wanted))

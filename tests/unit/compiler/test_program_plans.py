@@ -70,6 +70,13 @@ def test_the_largest_plan_makes_the_most_of_the_slots(p: Any) -> None:
     assert plans.smallest(bounds).slots == 2
 
 
+def test_slots_are_of_use_from_the_next_larger_plan_on(p: Any) -> None:
+    p.reduce(p.source())
+    plans = plans_of(p, parallelism=3)
+    found = [plans.slots_of_larger(plans.bounds, slots) for slots in (0, 2, 3, 4, 5, 6, 50)]
+    assert found == [2, 4, 4, 6, 6, 6, 6]
+
+
 def test_lower_bounds_are_kept(p: Any) -> None:
     p.reduce(p.source())
     plans = plans_of(p, parallelism=4)

@@ -75,6 +75,65 @@ def test_a_job_that_never_fits_is_refused_and_holds_up_nobody() -> None:
     ]
 
 
+def adaptive(name: str, slots: int, least: int, asked: int = 0) -> JobReport:
+    return replace(job(name, slots, asked), least=least)
+
+
+def test_an_adaptive_job_starts_with_the_slots_that_are_free() -> None:
+    running = seen("a", job("a", slots=5, status="RUNNING"), granted=True)
+    assert decide([running, seen("b", adaptive("b", 8, least=2))], 8) == [Grant("b", "b", 3)]
+    assert decide([running, seen("b", adaptive("b", 2, least=1))], 8) == [Grant("b", "b", 2)]
+
+
+def test_an_adaptive_job_that_has_what_it_makes_do_with_waits_for_nothing() -> None:
+    has_some = seen("a", adaptive("a", 8, least=2), granted={"a": 3})
+    assert decide([has_some, seen("b", job("b", slots=5, asked=1))], 8) == [Grant("b", "b", 5)]
+
+
+def test_an_adaptive_job_waits_when_there_are_too_few_even_for_it() -> None:
+    running = seen("a", job("a", slots=7, status="RUNNING"), granted=True)
+    waits = seen("b", adaptive("b", 8, least=2, asked=1))
+    assert decide([running, waits, seen("c", job("c", slots=1, asked=2))], 8) == []
+
+
+def test_an_adaptive_job_does_not_overtake_one_that_waits_for_all_its_slots() -> None:
+    running = seen("a", job("a", slots=4, status="RUNNING"), granted=True)
+    waits, later = seen("b", job("b", slots=6, asked=1)), seen("c", adaptive("c", 8, least=2, asked=2))
+    assert decide([running, waits, later], 8) == []
+    assert decide([waits, later], 8) == [Grant("b", "b", 6), Grant("c", "c", 2)]
+
+
+def test_an_adaptive_job_is_refused_only_when_the_service_has_too_few_even_for_it() -> None:
+    assert decide([seen("a", adaptive("a", 20, least=2))], 8) == [Grant("a", "a", 8)]
+    assert decide([seen("a", adaptive("a", 20, least=9))], 8) == [Refuse("a", "a", 9)]
+
+
+def test_an_adaptive_job_that_runs_gets_more_when_so_many_are_free_that_they_are_of_use() -> None:
+    hoping = replace(job("a", slots=4, status="RUNNING"), wanted=8, least=6, request=1)
+    hopes, beside = seen("a", hoping, granted=True), job("b", slots=3, status="RUNNING")
+    assert decide([hopes, seen("b", beside, granted=True)], 8) == [], "one more would be of no use"
+    assert decide([hopes, seen("b", replace(beside, slots=1), granted=True)], 8) == [Allow("a", "a", 1, 7)]
+    assert decide([hopes, seen("b", replace(beside, status="FINISHED"))], 8) == [Allow("a", "a", 1, 8)]
+    assert decide([hopes, seen("b", job("b", slots=4))], 8) == [Grant("b", "b", 4)], "who waits comes first"
+    assert decide([hopes, seen("b", job("b", slots=5))], 8) == [], "what there is, is kept for who waits"
+
+
+def test_what_a_job_has_given_back_is_not_its_own_when_it_asks_anew() -> None:
+    # It was allowed 7, runs with 6 of them, and has asked for 8 before the service has read that.
+    asks = replace(job("a", slots=6, status="RUNNING"), wanted=8, least=8, request=2)
+    given_back = seen("a", asks, granted={"a": 7}, answered={"a": 1})
+    assert given_back.orders.held(asks) == 6
+    assert decide([given_back, seen("b", job("b", slots=2))], 8) == [Grant("a", "a", 6), Grant("b", "b", 2)]
+
+
+def test_the_report_of_a_driver_that_knows_of_no_least_asks_for_all_slots() -> None:
+    found = DriverReport(PROCESS, jobs=(job("a", slots=9),)).to_json()
+    for each in found["jobs"]:
+        del each["least"]
+    (older,) = DriverReport.from_json(found).jobs
+    assert decide([seen("a", older)], 8) == [Refuse("a", "a", 9)]
+
+
 def test_a_job_that_was_rescaled_down_gives_back_what_others_wait_for() -> None:
     smaller = seen("a", job("a", slots=3, status="RUNNING"), granted={"a": 8})
     assert decide([smaller, seen("b", job("b", slots=5))], 8) == [Grant("a", "a", 3), Grant("b", "b", 5)]
