@@ -67,8 +67,7 @@ from firesteel.state.keyed_state import (
     HeapState,
     HeapValueState,
 )
-from firesteel.state.snapshot.keyed_snapshot import Keep
-from firesteel.state.snapshot.state_blocks import Accepts, accepted, apply_pieces, read_block
+from firesteel.state.snapshot.keyed_snapshot import Accepts, Keep, accepted, apply_pieces, read_block
 from firesteel.state.state_migration import conversion
 from firesteel.state.state_registry import StateRegistry, is_internal, needs_migration
 from firesteel.state.state_ttl import TTL_KINDS, TtlState

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from firesteel.state.collection_changes import CollectionChanges
 from firesteel.state.size_in_memory import TIMER_BYTES, approximate_bytes
 from firesteel.state.snapshot.keyed_snapshot import (
+    Block,
     Encode,
     Keep,
     KeyedSnapshot,
@@ -27,7 +28,6 @@ from firesteel.state.snapshot.keyed_snapshot import (
     TableSection,
     TimersSection,
 )
-from firesteel.state.snapshot.state_blocks import Block
 from firesteel.state.timer_queue import TimerQueue
 from firesteel.state.waiting_entries import WaitingEntries
 
