@@ -17,8 +17,7 @@ from firesteel.contracts.source import Polled, Source, SourceFunction, SourceRea
 from firesteel.contracts.state import ListState
 from firesteel.plan.messages import ReaderEvent, ReaderRegistered, SourceMessage, SplitRequested
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import FunctionState, internal_list
-from firesteel.runtime.operator import OperatorContext
+from firesteel.runtime.operator import FunctionState, OperatorContext, internal_list
 from firesteel.runtime.source_thread import SourceFunctionReader
 from firesteel.runtime.user_function import UserFunction
 

@@ -15,8 +15,7 @@ from firesteel.contracts.state import ListState
 from firesteel.plan.keys import KeyOf
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.commit_queue import EVERYTHING, CommitQueue
-from firesteel.runtime.function_state import internal_list
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import Operator, OperatorContext, Timestamps, internal_list
 from firesteel.runtime.operators.announced import KeyedBatches
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.services import TaskServices
