@@ -53,8 +53,7 @@ from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import DiscardingSink, KeyedProcessFunction, SinkFunction
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.plan.state_handles import CheckpointOrder, Segment
-from firesteel.runtime.snapshot_writer import SnapshotFile, segment_reader
-from firesteel.runtime.subtask_snapshot import OperatorSection, SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import OperatorSection, SnapshotFile, SubtaskSnapshot, segment_reader
 from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 

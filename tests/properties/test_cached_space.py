@@ -17,7 +17,7 @@ from firesteel.state.cached.backend import CachedBackend
 from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore
 from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.cached.space import CachedSpace
-from firesteel.state.key_space import TableId
+from firesteel.state.tracked_state import TableId
 from firesteel.testing.state_stores import DictStore
 
 CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 500

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from firesteel.common.time import MAX_TIMESTAMP
 from firesteel.state.cached.record_store import RecordView
 from firesteel.state.cached.spilling_timer_queue import SpillingTimerQueue
-from firesteel.state.changes import Changes
 from firesteel.state.timer_queue import TimerQueue
+from firesteel.state.tracked_state import Changes
 
 
 class Copies:

@@ -17,7 +17,7 @@ from firesteel.jobmaster.heartbeat_monitor import HeartbeatMonitor
 from firesteel.jobmaster.instructions import ChangePlan, StorageInstruction
 from firesteel.jobmaster.job_lifecycle import JobLifecycle
 from firesteel.runtime import stage_task
-from firesteel.runtime.inputs import barrier_alignment, payload_queue
+from firesteel.runtime.inputs import gate, payload_queue
 from firesteel.runtime.task_clock import TaskClock
 from firesteel_support.crash_programs import CrashProgram
 from firesteel_support.crash_simulation import CrashSimulation, simulate
@@ -54,9 +54,9 @@ def test_l21_without_alignment_records_behind_the_barrier_would_count_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The simulation would notice: with barriers that block nothing some seed fails."""
-    whole = barrier_alignment.BarrierAlignment.__init__
+    whole = gate.BarrierAlignment.__init__
     monkeypatch.setattr(
-        barrier_alignment.BarrierAlignment,
+        gate.BarrierAlignment,
         "__init__",
         lambda self, channels, exactly_once: whole(self, channels, False),
     )

@@ -29,8 +29,8 @@ def test_a_checkpoint_passes_few_files() -> None:
     assert way.passes("SnapshotFile.finish")
     assert way.passes("JobCheckpoints.publish")
     assert way.calls[-1].file == "connectors/files/part_file.py"
-    assert len(way.files) <= 46, way
-    assert len(way.through) <= 31, way
+    assert len(way.files) <= 36, way
+    assert len(way.through) <= 25, way
 
 
 def test_the_script_prints_figures_and_one_line_for_every_stay_in_a_file() -> None:

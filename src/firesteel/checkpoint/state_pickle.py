@@ -50,11 +50,11 @@ __all__ = [
 
 PROTOCOL = 5
 _MAIN = "__main__"
-#: Modules of declared types that were renamed after state with such types may have been written.
+#: Modules of declared types, and of what sinks keep, that were renamed after state with these may have been written.
 _RENAMED = {
     f"firesteel.common.{module}": f"firesteel.common._{module}"
     for module in ("serialized_type", "type_basics", "type_composites", "type_times")
-}
+} | {"firesteel.runtime.commit_queue": "firesteel.runtime.operators.sink"}
 _program_classes: dict[str, type] = {}
 _blobs: weakref.WeakKeyDictionary[type, bytes | None] = weakref.WeakKeyDictionary()
 
@@ -191,6 +191,7 @@ def _resolve(module: str, qualname: str, by_value: bytes | None) -> type:
 
 def _find(module: str, qualname: str) -> type | None:
     """The class of this name: the program's, or one that can be imported."""
+    module = _RENAMED.get(module, module)
     registered = _program_classes.get(_key(module, qualname))
     if registered is not None:
         return registered

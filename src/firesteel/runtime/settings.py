@@ -11,7 +11,7 @@ from firesteel.common import options
 from firesteel.common.configuration import Configuration
 from firesteel.metrics._scopes import ScopeFormats
 from firesteel.plan.job_plan import JobPlan
-from firesteel.runtime.snapshot_writer import SnapshotForm
+from firesteel.runtime.subtask_snapshot import SnapshotForm
 
 __all__ = ["TaskSettings"]
 

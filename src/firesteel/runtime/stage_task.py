@@ -64,8 +64,7 @@ from firesteel.runtime.queryable_states import QueryableStates
 from firesteel.runtime.router import Outbox, create_router
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.settings import TaskSettings
-from firesteel.runtime.snapshot_writer import segment_reader
-from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import SubtaskSnapshot, segment_reader
 from firesteel.runtime.vertex import VertexSubtask
 from firesteel.runtime.watermark_stalls import explain, watches_of
 from firesteel.runtime.wire_format import Header, read_header

@@ -12,8 +12,14 @@ import threading
 from collections.abc import Callable
 
 from firesteel.plan.messages import CheckpointAborted, CheckpointCompleted, TaskMessage
-from firesteel.runtime.snapshot_writer import SnapshotFile, SnapshotForm, StorageServices, declined
-from firesteel.runtime.subtask_snapshot import Piece, SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import (
+    Piece,
+    SnapshotFile,
+    SnapshotForm,
+    StorageServices,
+    SubtaskSnapshot,
+    declined,
+)
 
 _WAITING = 64
 

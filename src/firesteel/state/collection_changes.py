@@ -2,7 +2,7 @@
 
 New entries get rising numbers, so of those a delta needs to know only the first: what is behind it is new. Entries that
 were there before and have changed or gone are remembered one by one, by their keys; when they are many, the whole map
-is written again. See `changes` for the generations between snapshots.
+is written again. See `tracked_state` for the generations between snapshots.
 """
 
 from __future__ import annotations

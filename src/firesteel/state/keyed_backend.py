@@ -59,7 +59,6 @@ from firesteel.contracts.state import (
 )
 from firesteel.plan.state_handles import StateMeta
 from firesteel.state.key_context import BEFORE_FIRST_KEY, KeyContext, NamespaceScope
-from firesteel.state.key_space import KeySpace, Table, TableId
 from firesteel.state.keyed_state import (
     HeapAggregatingState,
     HeapListState,
@@ -68,14 +67,12 @@ from firesteel.state.keyed_state import (
     HeapState,
     HeapValueState,
 )
-from firesteel.state.snapshot.chain import MAX_DELTAS
-from firesteel.state.snapshot.keyed_snapshot import Keep
-from firesteel.state.snapshot.state_blocks import Accepts, accepted, apply_pieces, read_block
+from firesteel.state.snapshot.keyed_snapshot import Accepts, Keep, accepted, apply_pieces, read_block
 from firesteel.state.state_migration import conversion
 from firesteel.state.state_registry import StateRegistry, is_internal, needs_migration
 from firesteel.state.state_ttl import TTL_KINDS, TtlState
 from firesteel.state.timer_queue import TimerQueue
-from firesteel.state.tracked_state import EntryStore, TrackedState
+from firesteel.state.tracked_state import MAX_DELTAS, EntryStore, KeySpace, Table, TableId, TrackedState
 from firesteel.state.user_serializers import encoding, map_key_encoding
 
 __all__ = ["EntryStore", "KeyedBackend", "Table", "TableId"]

@@ -22,7 +22,7 @@ from firesteel.contracts.state import (
     StateDescriptor,
 )
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.snapshot.state_blocks import read_block, write_block
+from firesteel.state.snapshot.keyed_snapshot import read_block, write_block
 from firesteel.state.state_migration import migration
 from firesteel.state.state_registry import meta_of, needs_migration
 from firesteel.state.user_serializers import Encode, evolution, item_encoding

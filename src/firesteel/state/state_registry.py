@@ -20,7 +20,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.key_space import TableId
+from firesteel.state.tracked_state import TableId
 from firesteel.state.user_serializers import without_fingerprints
 
 __all__ = ["INTERNAL", "StateKind", "StateRegistry", "is_internal", "meta_of", "needs_migration"]

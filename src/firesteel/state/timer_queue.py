@@ -14,12 +14,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import compress
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from firesteel.state.changes import Changes
 from firesteel.state.snapshot.keyed_snapshot import FrozenTimers, Timers
+
+if TYPE_CHECKING:
+    from firesteel.state.tracked_state import Changes
 
 __all__ = ["NO_BUCKET", "Bucket", "FrozenQueue", "TimerQueue", "members", "pop_last", "whole"]
 

@@ -1,20 +1,26 @@
 """What every keyed backend shares: tables, timers and stores of which snapshots can be taken while they change.
 
+A snapshot is full, or a delta: what was touched since the last *completed* checkpoint, its base. Whether a checkpoint is
+completed is known long after its snapshot was taken. So time is cut into generations by the snapshots (`Changes`): the
+keys of a generation are kept until a later checkpoint is completed, and pass to the next generation when theirs is
+aborted. Restoring reads the full snapshot and every delta since, so after a number of deltas, or when they have outgrown
+the full one, the next one is full again (`SnapshotChain`).
+
 See `keyed_backend` for how changes are announced, `keyed_snapshot` for what a snapshot does with that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from firesteel.state.changes import Changes
 from firesteel.state.collection_changes import CollectionChanges
-from firesteel.state.key_space import KeySpace, Table, TableId
 from firesteel.state.size_in_memory import TIMER_BYTES, approximate_bytes
-from firesteel.state.snapshot.chain import SnapshotChain
 from firesteel.state.snapshot.keyed_snapshot import (
+    Block,
+    Encode,
     Keep,
     KeyedSnapshot,
     SnapshotSection,
@@ -22,13 +28,208 @@ from firesteel.state.snapshot.keyed_snapshot import (
     TableSection,
     TimersSection,
 )
-from firesteel.state.snapshot.state_blocks import Block
 from firesteel.state.timer_queue import TimerQueue
 from firesteel.state.waiting_entries import WaitingEntries
 
-__all__ = ["EntryStore", "TrackedState"]
+__all__ = [
+    "MAX_DELTAS",
+    "Changes",
+    "EntryStore",
+    "KeySpace",
+    "SnapshotChain",
+    "Table",
+    "TableId",
+    "TrackedState",
+]
 
+MAX_DELTAS = 16
 _MANY_CHANGES = 1_000_000  # beyond which, and beyond twice the entries there are, it is cheaper to write all
+
+Table = dict[Any, Any]
+
+
+# Which keys were touched since when -------------------------------------------------------------------
+
+
+class Changes:
+    """The touched keys of tables (in sets) or of timers (in dicts, because their order is kept).
+
+    ``current`` collects those of now. It is another object after every snapshot: do not keep it.
+    """
+
+    __slots__ = ("_earlier", "_new", "current")
+
+    def __init__(self, new: Callable[[], Any] = set) -> None:
+        self._new = new
+        self._earlier: list[tuple[int, Any]] = []  # what was touched before the snapshot of that number
+        self.current: Any = new()
+
+    def cut(self, checkpoint_id: int) -> None:
+        """A snapshot begins: from now on touched is touched after it."""
+        self._earlier.append((checkpoint_id, self.current))
+        self.current = self._new()
+
+    def before_last_cut(self) -> Any:
+        """All that was touched between the base and the last snapshot."""
+        if len(self._earlier) == 1:
+            return self._earlier[0][1]
+        all_touched = self._new()
+        for _, touched in self._earlier:
+            all_touched.update(touched)
+        return all_touched
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        """That snapshot is the base from now on."""
+        self._earlier = [generation for generation in self._earlier if generation[0] > checkpoint_id]
+
+    def discard(self, checkpoint_id: int) -> None:
+        """That snapshot will never be the base: what was touched before it belongs to the next one."""
+        for index, (number, touched) in enumerate(self._earlier):
+            if number == checkpoint_id:
+                del self._earlier[index]
+                # In place: a snapshot in progress looks at the same object. To it these keys are nothing new.
+                self._later(index).update(touched)
+                return
+
+    def _later(self, index: int) -> Any:
+        return self._earlier[index][1] if index < len(self._earlier) else self.current
+
+    def count(self) -> int:
+        """How many keys are remembered, some of them perhaps more than once."""
+        return len(self.current) + sum(len(touched) for _, touched in self._earlier)
+
+    def forget(self) -> None:
+        """There is no base any more."""
+        self._earlier.clear()
+        self.current = self._new()
+
+
+# Tables by name ---------------------------------------------------------------------------------------
+
+
+class TableId(NamedTuple):
+    """Which table: the state's name and whether its entries are under ``(key, namespace)``."""
+
+    name: str
+    namespaced: bool
+
+
+class KeySpace:
+    """All tables whose entries are found under the same kind of key: a key, or ``(key, namespace)``."""
+
+    __slots__ = ("changes", "encoders", "key_encoders", "namespaced", "sections", "tables")
+
+    def __init__(self, namespaced: bool) -> None:
+        self.namespaced = namespaced
+        self.tables: dict[str, Table] = {}
+        self.encoders: dict[
+            str, Encode
+        ] = {}  # what a value becomes in a snapshot, where it is not written as it is
+        self.key_encoders: dict[str, Encode] = {}  # and what a key of a map state becomes
+        self.changes = Changes()
+        self.sections: list[TableSection] = []  # of snapshots in progress
+
+    def table(self, name: str) -> Table:
+        """The table of that name, which is made when it does not exist."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = {}
+        return table
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a table another name."""
+        if old in self.tables:
+            self.tables[new] = self.tables.pop(old)
+
+    def drop(self, name: str) -> None:
+        """Forget a table."""
+        self.tables.pop(name, None)
+
+    def has_entries(self, name: str) -> bool:
+        """Whether a table has anything."""
+        return bool(self.tables.get(name))
+
+    def announce(self, keys: Any) -> None:
+        """These keys are about to change: snapshots in progress save what they have, the next delta notes the keys."""
+        for section in self.sections:
+            section.save(keys)
+        self.changes.current.update(keys)
+
+    def cut(self, checkpoint_id: int) -> None:
+        """A snapshot begins."""
+        self.changes.cut(checkpoint_id)
+        for section in self.sections:
+            section.touched.append(self.changes.current)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tables.values()))
+
+
+# Full snapshot or delta -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    checkpoint_id: int
+    deltas: int
+    full_bytes: int
+    delta_bytes: int
+
+
+class SnapshotChain:
+    """The snapshots that may become the base, and the one that is."""
+
+    def __init__(self, incremental: bool, max_deltas: int = MAX_DELTAS) -> None:
+        self._incremental = incremental
+        self._max_deltas = max_deltas
+        self._base: _Base | None = None
+        self._pending: dict[int, tuple[KeyedSnapshot, _Base | None]] = {}
+
+    @property
+    def base(self) -> int | None:
+        """The checkpoint that the next delta builds on, None when it has to be a full one."""
+        base = self._base
+        if base is None or base.deltas >= self._max_deltas or base.delta_bytes > base.full_bytes:
+            return None
+        return base.checkpoint_id
+
+    @property
+    def needs_changes(self) -> bool:
+        """Whether some later delta may want to know what is touched now."""
+        return self._incremental and (self._base is not None or bool(self._pending))
+
+    def began(self, snapshot: KeyedSnapshot) -> None:
+        """A snapshot begins whose checkpoint may be completed one day."""
+        if self._incremental:
+            self._pending[snapshot.checkpoint_id] = (snapshot, self._base)
+
+    def checkpoint_completed(self, checkpoint_id: int) -> bool:
+        """The checkpoint is the base from now on; False when it cannot be one."""
+        pending = self._pending.pop(checkpoint_id, None)
+        if pending is None:
+            return False
+        self._pending = {number: later for number, later in self._pending.items() if number > checkpoint_id}
+        snapshot, base = pending
+        if snapshot.is_full:
+            self._base = _Base(checkpoint_id, 0, snapshot.bytes, 0)
+        else:
+            assert base is not None
+            self._base = _Base(
+                checkpoint_id, base.deltas + 1, base.full_bytes, base.delta_bytes + snapshot.bytes
+            )
+        return True
+
+    def discard(self, checkpoint_id: int) -> None:
+        """The checkpoint was aborted, or is a savepoint, on which nothing may build."""
+        self._pending.pop(checkpoint_id, None)
+
+    def reset(self) -> None:
+        """No snapshot so far can be a base: the next one has to be full."""
+        self._base = None
+        self._pending.clear()
+
+
+# All state of a subtask -------------------------------------------------------------------------------
 
 
 class EntryStore(Protocol):

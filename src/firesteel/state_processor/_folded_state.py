@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from firesteel.common.errors import CorruptStateError, short_repr
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.key_space import TableId
-from firesteel.state.snapshot.state_blocks import Block, apply_pieces, read_block
+from firesteel.state.snapshot.keyed_snapshot import Block, apply_pieces, read_block
 from firesteel.state.state_registry import StateKind
+from firesteel.state.tracked_state import TableId
 
 __all__ = ["FoldedState", "StateId"]
 

@@ -11,7 +11,7 @@ from firesteel.plan.keys import KeyForm
 from firesteel.plan.state_handles import OperatorHandle, StateMode
 from firesteel.plan.value_key import shown
 from firesteel.spark.frames.value_columns import table_of
-from firesteel.state.key_space import TableId
+from firesteel.state.tracked_state import TableId
 from firesteel.state_processor._descriptions import (
     OperatorInfo,
     StateEntry,

@@ -15,7 +15,7 @@ from firesteel.common.errors import StorageError
 from firesteel.common.job_id import JobID
 from firesteel.common.time import to_millis
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment
-from firesteel.state.snapshot.state_blocks import write_block
+from firesteel.state.snapshot.keyed_snapshot import write_block
 from firesteel.state_processor._operator_draft import OperatorDraft
 
 __all__ = ["write_savepoint"]

@@ -9,8 +9,8 @@ from typing import Any
 from firesteel.common._override import override
 from firesteel.common.time import to_millis
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.key_space import TableId
 from firesteel.state.state_registry import StateKind
+from firesteel.state.tracked_state import TableId
 from firesteel.state_processor._descriptions import StateEntry
 from firesteel.state_processor._folded_state import FoldedState
 from firesteel.state_processor._stored_values import RAW, Kinds, bare, newest_time, stored

@@ -7,8 +7,8 @@ from typing import Any
 
 from firesteel.common.errors import WrongArgumentError, short_repr
 from firesteel.plan.state_handles import StateMeta, StateMode
-from firesteel.state.key_space import TableId
 from firesteel.state.state_registry import INTERNAL, StateKind
+from firesteel.state.tracked_state import TableId
 
 __all__ = ["RAW", "Kinds", "bare", "kinds_of", "newest_time", "stored"]
 

@@ -31,9 +31,8 @@ from firesteel.plan.results import ResultOutput
 from firesteel.runtime.call_loop import CallLoop, SteppedLoop
 from firesteel.runtime.pace import Pace
 from firesteel.runtime.settings import TaskSettings
-from firesteel.runtime.snapshot_writer import SnapshotFile, declined
 from firesteel.runtime.stage_task import StageTask
-from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import SnapshotFile, SubtaskSnapshot, declined
 from firesteel.runtime.task_clock import TaskClock
 from firesteel.testing._simulated_channel import SimulatedChannel
 from firesteel.testing._simulated_pace import SimulatedPace

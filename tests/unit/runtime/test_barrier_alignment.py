@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.inputs.barrier_alignment import BarrierAlignment
+from firesteel.runtime.inputs.gate import BarrierAlignment
 
 
 def order(checkpoint_id: int) -> CheckpointOrder:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from firesteel.checkpoint import state_pickle
 from firesteel.common.errors import ProgramError
 from firesteel.contracts.sink import CommitRequest, Committer
-from firesteel.runtime.commit_queue import MAX_RETRIES, CommitQueue, Pending
+from firesteel.runtime.operators.sink import MAX_RETRIES, CommitQueue, Pending
 
 
 class Scripted(Committer):
@@ -112,3 +113,12 @@ def test_already_committed_counts_as_committed() -> None:
 def test_committables_without_a_committer_are_refused() -> None:
     with pytest.raises(ProgramError, match=r"create_committer\(\) must return one"):
         CommitQueue(None).add(1, ["a"])
+
+
+def test_what_waited_in_a_savepoint_is_found_by_the_name_that_its_module_once_had() -> None:
+    written = (
+        b"\x80\x05\x95\xa7\x00\x00\x00\x00\x00\x00\x00]\x94\x8c!firesteel.checkpoint.state_pickle\x94\x8c\x0eclass_of_state"
+        b"\x94\x93\x94\x8c\x1efiresteel.runtime.commit_queue\x94\x8c\x07Pending\x94\x8c\rcheckpoint_id\x94\x8c\x0bcommittable"
+        b"\x94\x8c\x07retries\x94\x87\x94\x87\x94R\x94)\x81\x94]\x94(K\x03\x8c\x04part\x94K\x01eba."
+    )
+    assert state_pickle.loads(written) == [Pending(3, "part", 1)]

@@ -19,8 +19,13 @@ from firesteel.checkpoint.storage import Output, Storage
 from firesteel.common.errors import CorruptStateError, FileMissingError, StorageError
 from firesteel.plan.messages import CheckpointAborted, CheckpointCompleted, TaskMessage
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, OperatorHandle, Segment
-from firesteel.runtime.snapshot_writer import AS_IT_IS, SnapshotFile, segment_reader
-from firesteel.runtime.subtask_snapshot import OperatorSection, SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import (
+    AS_IT_IS,
+    OperatorSection,
+    SnapshotFile,
+    SubtaskSnapshot,
+    segment_reader,
+)
 from firesteel.spark.snapshot_thread import SnapshotThread
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel_support.faulty_storage import FaultyStorage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.settings import TaskSettings
-from firesteel.runtime.snapshot_writer import SnapshotForm
+from firesteel.runtime.subtask_snapshot import SnapshotForm
 
 
 def settings(**options: str) -> TaskSettings:

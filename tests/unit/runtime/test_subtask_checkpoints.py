@@ -12,8 +12,7 @@ from firesteel.connectors.number_sequence import NumberSequenceSource
 from firesteel.plan.operator_specs import ReduceSpec, SourceSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
-from firesteel.runtime.snapshot_writer import SnapshotFile, SnapshotForm
-from firesteel.runtime.subtask_snapshot import SubtaskSnapshot
+from firesteel.runtime.subtask_snapshot import SnapshotFile, SnapshotForm, SubtaskSnapshot
 from firesteel.testing._operator_harness import OperatorHarness
 
 CHECKPOINT, SAVEPOINT, STOP = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT, CheckpointKind.STOP

@@ -19,7 +19,7 @@ from firesteel.contracts.sink import CommitRequest, Committer
 from firesteel.contracts.source import SourceReaderContext
 from firesteel.plan.operator_specs import ProcessSpec, TimestampsSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.commit_queue import CommitQueue
+from firesteel.runtime.operators.sink import CommitQueue
 from firesteel.runtime.task_clock import SLOW, TaskClock
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.manual_clock import START, ManualClock

@@ -38,7 +38,7 @@ from firesteel.datastream.window import (
 )
 from firesteel.plan.operator_specs import WindowSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.state.snapshot.state_blocks import write_block
+from firesteel.state.snapshot.keyed_snapshot import write_block
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.state_stores import DictStore
 

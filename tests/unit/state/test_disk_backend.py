@@ -14,7 +14,7 @@ from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ValueStateDescriptor
 from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.key_space import TableId
+from firesteel.state.tracked_state import TableId
 
 VALUE = ValueStateDescriptor("value", Types.INT())
 

@@ -14,7 +14,7 @@ from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor
 from firesteel.plan.state_handles import StateMeta, StateMode
 from firesteel.state.operator_state import OperatorStateBackend
-from firesteel.state.snapshot.state_blocks import write_block
+from firesteel.state.snapshot.keyed_snapshot import write_block
 
 LIST = ListStateDescriptor("list", Types.INT())
 MAP = MapStateDescriptor("map", Types.STRING(), Types.INT())

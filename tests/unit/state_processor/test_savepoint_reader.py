@@ -28,8 +28,8 @@ from firesteel.contracts.windows import TimeWindow
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.state_handles import CheckpointKind, OperatorHandle, Segment, StateMeta, StateMode
 from firesteel.state.hashmap_backend import HashMapBackend
-from firesteel.state.key_space import TableId
-from firesteel.state.snapshot.state_blocks import Block, read_block, write_block
+from firesteel.state.snapshot.keyed_snapshot import Block, read_block, write_block
+from firesteel.state.tracked_state import TableId
 from firesteel.state_processor import SavepointReader, StateEntry, TimerEntry
 from firesteel.state_processor._folded_state import FoldedState
 

@@ -27,7 +27,7 @@ from firesteel.contracts.state import (
 )
 from firesteel.graph.operator_ids import id_of_uid
 from firesteel.plan.state_handles import CheckpointKind, StateMode
-from firesteel.state.key_space import TableId
+from firesteel.state.tracked_state import TableId
 from firesteel.state_processor import REMOVE, SavepointReader, SavepointWriter, StateEntry
 from firesteel.state_processor._saved_operator import SavedOperator
 

@@ -11,7 +11,17 @@ with all that was in them is finished instead, and they are removed.
 
 Who refers to a file relies on it: before a checkpoint has a file, its bytes up to the length in the checkpoint, its
 name and the folders above it are on disk; before a checkpoint forgets a file, its final name is. So what cannot be
-found was lost by somebody else, and that is an error, unless it can be `proved <finished_parts>` that it was finished.
+found was lost by somebody else, and that is an error, unless it can be proved that it was finished.
+
+Proof is for the time when somebody has removed finished files. After a failure a committer gets again what was committed
+before. A part file that is there under its final name needs no proof. But whoever reads the files may have moved or deleted
+it, and then it looks like one that was lost. So before a committer finishes files, it writes their names into a small file
+of its own:
+
+    <base path>/.finished-parts/.<id of the committer>     {"part-5d1e...-0-*": [[0, 17]]}
+
+Names end in numbers, which are finished one after the other: kept as ranges, the file stays small for ever. An empty file
+with the name of a part file behind a dot is a proof too, made by hand.
 
 Earlier versions renamed a file when it was rolled, to ``.part-0-3.pending.<writer>``, and finished it by a hard link. Their
 checkpoints can still be resumed from.
@@ -23,18 +33,25 @@ import contextlib
 import errno
 import io
 import itertools
+import json
 import logging
 import os
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from firesteel.common._override import override
 from firesteel.connectors.files.file_system import FileStatus, FileSystem, OpenFile, make_folders
-from firesteel.connectors.files.finished_parts import FOLDER, FinishedParts, was_finished
+from firesteel.connectors.files.paths import parent
+from firesteel.connectors.number_ranges import Numbers
+
+#: The folder of all proofs, below the base path of a sink.
+PROOFS_FOLDER = ".finished-parts"
 
 _BUFFER_BYTES = 1 << 16
+_NUMBERED = re.compile(r"(.*-[0-9a-f]{16}-\d+-)(0|[1-9]\d*)(\D.*|)", re.DOTALL)
 
 _log = logging.getLogger(__name__)
 
@@ -427,5 +444,70 @@ def _or_confirm(names: Sequence[PartName]) -> str:
     """The remedy for those who know better."""
     return (
         ". If you know that somebody has read and taken away what is missing, say so with an empty file for each: "
-        + ", ".join(os.path.join(name.folder, FOLDER, f".{name.name}") for name in names)
+        + ", ".join(os.path.join(name.folder, PROOFS_FOLDER, f".{name.name}") for name in names)
     )
+
+
+# Proof that files were finished -----------------------------------------------------------------------
+
+
+class FinishedParts:
+    """The proofs of one committer."""
+
+    def __init__(self, files: FileSystem, base_path: str, committer: str) -> None:
+        self._files = files
+        self._folder = os.path.join(base_path, PROOFS_FOLDER)
+        self._path = os.path.join(self._folder, f".{committer}")
+        self._series: dict[str, Numbers] = {}
+        self._has_folder = False
+
+    def add(self, paths: Iterable[str]) -> None:
+        """These files are going to be finished; it is on disk when this returns."""
+        for path in paths:
+            series, number = _numbered(path)
+            self._series.setdefault(series, Numbers()).add(number)
+        text = json.dumps({series: numbers.ranges for series, numbers in self._series.items()})
+        if not self._has_folder:
+            make_folders(self._files, self._folder)
+            self._has_folder = True
+        self._files.replace(self._path, text.encode())
+
+    def proved_by_others(self, path: str) -> bool:
+        """Whether another committer has finished a file."""
+        return was_finished(self._files, path, self._path)
+
+
+def was_finished(files: FileSystem, path: str, without: str | None = None) -> bool:
+    """Whether there is a proof that a file was finished, apart from the one in a file that is given.
+
+    Looks in all folders above: the program may have another base path now.
+    """
+    series, number = _numbered(path)
+    folder = parent(path)
+    while True:
+        for proof in files.names(os.path.join(folder, PROOFS_FOLDER)):
+            if proof == f".{os.path.basename(path)}":
+                return True
+            whole = os.path.join(folder, PROOFS_FOLDER, proof)
+            if whole != without and number in _read(files, whole, series):
+                return True
+        if folder == parent(folder):
+            return False
+        folder = parent(folder)
+
+
+def _read(files: FileSystem, path: str, series: str) -> Numbers:
+    """The numbers of a series in a file of proofs; none when it is gone, not complete yet, or made by hand."""
+    try:
+        text = files.read(path)
+    except FileNotFoundError:  # it is a first draft no more
+        return Numbers()
+    if not text or path.endswith(".new"):
+        return Numbers()
+    return Numbers(json.loads(text).get(series, ()))
+
+
+def _numbered(path: str) -> tuple[str, int]:
+    """A path as a series and a number in it; names that are not unique by themselves stay whole."""
+    match = _NUMBERED.fullmatch(os.path.basename(path))
+    return (f"{match[1]}*{match[3]}", int(match[2])) if match else (path, 0)

@@ -20,11 +20,11 @@ from firesteel.connectors.files.bulk_batches import in_batches
 from firesteel.connectors.files.compactors import FileCompactor, FileCompactStrategy
 from firesteel.connectors.files.date_patterns import DatePattern
 from firesteel.connectors.files.file_system import FileSystem, file_system_of
-from firesteel.connectors.files.finished_parts import FinishedParts
 from firesteel.connectors.files.gathered_parts import GatheredParts
 from firesteel.connectors.files.part_file import (
     Committable,
     CompactedPart,
+    FinishedParts,
     GatheredPart,
     InProgressPart,
     PartName,

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from firesteel.common._override import override
 from firesteel.common.errors import SetupError, StateError
-from firesteel.connectors.files.finished_parts import Numbers
 from firesteel.connectors.kafka.sink_client import KafkaCluster, Transactions, UnknownOutcomeError
 from firesteel.connectors.kafka.sink_staging import Chunk, marker_numbers, marker_text
+from firesteel.connectors.number_ranges import Numbers
 from firesteel.contracts.sink import CommitRequest, Committer
 
 __all__ = ["TransactionCommitter"]

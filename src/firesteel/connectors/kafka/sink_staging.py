@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from firesteel.common._override import override
 from firesteel.common.errors import ProgramError
-from firesteel.connectors.files.finished_parts import Numbers
 from firesteel.connectors.kafka.sink_client import OutgoingRecord
+from firesteel.connectors.number_ranges import Numbers
 
 __all__ = ["Chunk", "Staging", "marker_numbers", "marker_text"]
 

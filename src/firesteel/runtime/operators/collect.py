@@ -8,8 +8,7 @@ from firesteel.common._override import override
 from firesteel.contracts.state import ListState
 from firesteel.plan.results import ResultOutput, Results
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import internal_list
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import Operator, OperatorContext, Timestamps, internal_list
 from firesteel.runtime.wire_format import pickle_values
 
 #: Results that the driver had not confirmed in an attempt: (attempt, offset of the first, [(count, pickle), ...]).

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from firesteel.common._override import override
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import FunctionState
-from firesteel.runtime.operator import Operator, OperatorContext
+from firesteel.runtime.operator import FunctionState, Operator, OperatorContext
 from firesteel.runtime.user_function import UserFunction
 
 

@@ -10,8 +10,7 @@ from firesteel.common._override import override
 from firesteel.contracts.state import ListState
 from firesteel.contracts.two_phase_commit import TwoPhaseCommitSinkFunction
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import internal_list
-from firesteel.runtime.operator import OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps, internal_list
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.sink import RecordContext, hand_over
 from firesteel.runtime.user_function import UserFunction

@@ -13,8 +13,7 @@ from firesteel.common.time import to_millis
 from firesteel.contracts.state import ListState
 from firesteel.contracts.write_ahead import CheckpointCommitter, GenericWriteAheadSink
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import internal_list
-from firesteel.runtime.operator import OperatorContext, Timestamps
+from firesteel.runtime.operator import OperatorContext, Timestamps, internal_list
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 

@@ -24,16 +24,14 @@ from firesteel.state.cached.record_store import RecordStore
 from firesteel.state.cached.space import CachedSpace, Residents, ResidentSection, StoredSection
 from firesteel.state.cached.spilling_states import SPILLING_KINDS, SPILLING_TTL_KINDS, Spills
 from firesteel.state.cached.spilling_timer_queue import SpillingTimerQueue
-from firesteel.state.changes import Changes
 from firesteel.state.collection_changes import CollectionChanges
 from firesteel.state.key_context import KeyContext
-from firesteel.state.key_space import KeySpace, Table, TableId
 from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.keyed_state import HeapState
-from firesteel.state.snapshot.chain import MAX_DELTAS
 from firesteel.state.snapshot.keyed_snapshot import Keep, KeyedSnapshot, SnapshotSection, TimersSection
 from firesteel.state.state_ttl import TtlState
 from firesteel.state.timer_queue import TimerQueue
+from firesteel.state.tracked_state import MAX_DELTAS, Changes, KeySpace, Table, TableId
 
 __all__ = ["DEFAULT_CACHE_BYTES", "LARGE_FROM", "CachedBackend"]
 

@@ -20,8 +20,7 @@ from firesteel.state.cached.large_collections import (
     pages,
 )
 from firesteel.state.collection_changes import Mark
-from firesteel.state.snapshot.keyed_snapshot import Encode, Keep
-from firesteel.state.snapshot.state_blocks import write_block
+from firesteel.state.snapshot.keyed_snapshot import Encode, Keep, write_block
 from firesteel.state.ttl_sweep import GONE
 
 __all__ = ["LargeCollectionsSection"]

@@ -30,9 +30,8 @@ from firesteel.state.cached.records import (
     record_keys_of,
     write_records,
 )
-from firesteel.state.key_space import KeySpace, Table
-from firesteel.state.snapshot.keyed_snapshot import Keep, TableSection
-from firesteel.state.snapshot.state_blocks import write_block
+from firesteel.state.snapshot.keyed_snapshot import Keep, TableSection, write_block
+from firesteel.state.tracked_state import KeySpace, Table
 from firesteel.state.ttl_sweep import GONE
 
 __all__ = ["CachedSpace", "ResidentSection", "Residents", "StoredSection"]

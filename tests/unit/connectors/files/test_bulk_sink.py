@@ -16,7 +16,7 @@ from firesteel.common.errors import TypeMismatchError, UserCodeError, WrongArgum
 from firesteel.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from firesteel.common.typeinfo import Types
 from firesteel.connectors.files.bulk_batches import BATCH_RECORDS
-from firesteel.connectors.files.finished_parts import FOLDER
+from firesteel.connectors.files.part_file import PROOFS_FOLDER
 from firesteel.connectors.files.rolling import OnCheckpointRollingPolicy, PartFileInfo
 from firesteel.datastream.connectors.file_system import (
     BucketAssigner,
@@ -63,7 +63,7 @@ def finished(base: Path, read: Any = parquet.read_table) -> dict[str, list[tuple
 
 def hidden(base: Path) -> list[str]:
     """Names of the others, without what tells writers apart."""
-    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != FOLDER]
+    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != PROOFS_FOLDER]
     return sorted(short(path, path.parent).rsplit(".", 1)[0] for path in files)
 
 

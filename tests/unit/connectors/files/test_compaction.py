@@ -15,7 +15,7 @@ from pyarrow import parquet
 from firesteel.common.errors import ProgramError, UserCodeError, WrongArgumentError
 from firesteel.common.serialization import Encoder
 from firesteel.common.typeinfo import Types
-from firesteel.connectors.files.finished_parts import FOLDER
+from firesteel.connectors.files.part_file import PROOFS_FOLDER
 from firesteel.contracts.sink import SinkFunction
 from firesteel.datastream.connectors.file_system import (
     BucketAssigner,
@@ -76,7 +76,7 @@ def finished(base: Path) -> dict[str, str]:
 
 
 def hidden(base: Path) -> list[Path]:
-    return [path for path in base.rglob(".*") if path.is_file() and path.parent.name != FOLDER]
+    return [path for path in base.rglob(".*") if path.is_file() and path.parent.name != PROOFS_FOLDER]
 
 
 def test_files_are_compacted_when_they_have_waited_for_some_checkpoints(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from firesteel.common.errors import ProgramError, UserCodeError, WrongArgumentError
 from firesteel.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from firesteel.common.typeinfo import Types
-from firesteel.connectors.files.finished_parts import FOLDER
+from firesteel.connectors.files.part_file import PROOFS_FOLDER
 from firesteel.connectors.files.sink import DateTimeBucketAssigner
 from firesteel.contracts.sink import SinkFunction
 from firesteel.datastream.connectors.file_system import (
@@ -64,7 +64,7 @@ def finished(base: Path) -> dict[str, list[str]]:
 
 def hidden(base: Path) -> list[str]:
     """Names of the others, without what tells writers apart."""
-    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != FOLDER]
+    files = [path for path in base.rglob(".*") if path.is_file() and path.parent.name != PROOFS_FOLDER]
     return sorted(short(path, path.parent).rsplit(".", 1)[0] for path in files)
 
 
@@ -411,7 +411,7 @@ def test_a_file_that_was_never_finished_and_is_gone_fails_the_job(tmp_path: Path
     ) as caught:
         resume(tmp_path, checkpoint)
     (name,) = set(re.findall(r"part-[0-9a-f]{16}-0-0", str(caught.value)))
-    confirmation = tmp_path / FOLDER / f".{name}"
+    confirmation = tmp_path / PROOFS_FOLDER / f".{name}"
     assert f"say so with an empty file for each: {confirmation}" in str(caught.value)
     confirmation.parent.mkdir()
     confirmation.touch()

@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 from firesteel.connectors.files.file_system import LOCAL
-from firesteel.connectors.files.finished_parts import FOLDER, FinishedParts, Numbers, was_finished
+from firesteel.connectors.files.part_file import PROOFS_FOLDER, FinishedParts, was_finished
+from firesteel.connectors.number_ranges import Numbers
 
 ID = "0123456789abcdef"
 
@@ -38,7 +39,7 @@ def test_ten_thousand_files_in_ten_buckets_need_no_more_than_a_line(tmp_path: Pa
     proofs = FinishedParts(LOCAL, str(tmp_path), "me")
     for start in range(0, 10_000, 500):
         proofs.add(f"{tmp_path}/{n % 10}/part-{ID}-0-{n}" for n in range(start, start + 500))
-    (path,) = (tmp_path / FOLDER).iterdir()
+    (path,) = (tmp_path / PROOFS_FOLDER).iterdir()
     assert path.stat().st_size < 100
 
 

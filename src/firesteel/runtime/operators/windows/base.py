@@ -18,8 +18,7 @@ from firesteel.contracts.windows import MergingWindowAssigner, Trigger, WindowAs
 from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.plan.operator_specs import RuntimeMode, WindowSpec
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.function_state import FUNCTION_LIST, FunctionState
-from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
+from firesteel.runtime.operator import FUNCTION_LIST, FunctionState, Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.private_values import protection
 from firesteel.runtime.operators.windows.output import (
