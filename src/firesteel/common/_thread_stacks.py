@@ -116,17 +116,29 @@ def _stack(frame: FrameType, depth: int) -> tuple[str, ...]:
     """The innermost frames, outermost first, from the first one of the engine on."""
     names: list[str] = []
     from_engine = from_program = 0  # how many of them, counted from the innermost
-    at: FrameType | None = frame
-    while at is not None:
+    for at in _chain(frame):
         names.append(frame_name(at))
         module = str(at.f_globals.get("__name__", ""))
         if module.startswith(_ENGINE):
             from_engine = len(names)
         if module not in _STARTING:
             from_program = len(names)
-        at = at.f_back
     kept = names[: from_engine or from_program or len(names)]
     return tuple(reversed(kept[:depth]))
+
+
+def _chain(frame: FrameType) -> list[FrameType]:
+    """The frame and all that led to it.
+
+    In as few instructions as possible: its thread may go on between any two of them, and a chain that is followed while its
+    functions return and their greenlets switch is no stack any more.
+    """
+    chain: list[FrameType] = []
+    at: FrameType | None = frame
+    while at is not None:
+        chain.append(at)
+        at = at.f_back
+    return chain
 
 
 def _seems_to_wait(frame: FrameType) -> bool:
