@@ -253,7 +253,8 @@ def test_a_change_is_confirmed_only_when_a_checkpoint_is_complete(
     wait_for_slot(database)
 
     def confirmed() -> Any:
-        return database.execute("SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0]
+        own = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE database = current_database()"
+        return database.execute(own)[0][0]
 
     before = confirmed()
     database.execute("INSERT INTO t VALUES (1, 'a')")
@@ -283,7 +284,9 @@ def test_an_idle_table_does_not_keep_the_servers_log(database: TestDatabase, cap
         reading.harness.checkpoint(number)
         reading.harness.complete(number)
         [(done,)] = database.execute(
-            "SELECT bool_and(confirmed_flush_lsn >= %s::pg_lsn) FROM pg_replication_slots", (written,)
+            "SELECT bool_and(confirmed_flush_lsn >= %s::pg_lsn) FROM pg_replication_slots "
+            "WHERE database = current_database()",
+            (written,),
         )
         return bool(done)
 

@@ -91,7 +91,8 @@ class TestDatabase:
         """Drop it with its replication slots and everybody's connections."""
         with self.server.connect() as connection:
             connection.execute(
-                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
+                # With a time to wait: whoever is only told to go still holds the slot, and a database with a slot stays.
+                "SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots "
                 "WHERE database = %s AND active",
                 (self.name,),
             )
