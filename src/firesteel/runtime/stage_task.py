@@ -426,15 +426,16 @@ class StageTask:
             return True
         return self._next_deadline() <= now
 
-    def next_poll(self) -> float:
+    def next_poll(self, sources_from: float = -math.inf) -> float:
         """When a source or a timer wants `poll` to be called; infinity when only a wake-up will tell.
 
-        While a call waits, when that has to be looked at.
+        Sources want it from ``sources_from`` on, when what they make before that could not leave anyway. While a call waits,
+        when that has to be looked at.
         """
         if self._pauses.waits:
             return self._pauses.deadline
         waiting = [v.source.retry_at for v in self._sources if v.source is not None and not v.source.ended]
-        return min([*waiting, self._next_deadline()])
+        return min(max(min(waiting, default=math.inf), sources_from), self._next_deadline())
 
     def _next_deadline(self) -> float:
         return min((v.next_deadline() for v in self._vertices if not v.finished), default=math.inf)
@@ -457,6 +458,11 @@ class StageTask:
     def has_much_to_send(self) -> bool:
         """Whether there are enough rows for it to be worth sending them."""
         return self._outbox.has_much
+
+    @property
+    def records_sent(self) -> int:
+        """How many records have left so far, those of relayed payloads not counted."""
+        return sum(vertex.records_sent for vertex in self._vertices)
 
     def _timed_out(self) -> bool:
         now = self._services.now()
@@ -533,10 +539,13 @@ class StageTask:
 
 
 class Pauses:
-    """Runs calls that may pause, one at a time."""
+    """Runs calls that may pause, one at a time, all of them in one greenlet: a new one costs as much as a hundred records."""
 
     def __init__(self) -> None:
         self._worker: greenlet | None = None
+        #: What drives the task: where the worker hands control to.
+        self._driver: greenlet | None = None
+        self._is_paused = False
         # User code sees one context in all its calls, as if they came from one thread.
         self._context: contextvars.Context | None = None
         self._until: Callable[[], bool] | None = None
@@ -545,26 +554,28 @@ class Pauses:
     @property
     def paused(self) -> bool:
         """Whether a call has been begun and waits for `resume`."""
-        return self._worker is not None
+        return self._is_paused
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> None:
         """Call it; returns when the call has returned or paused. What it raises is raised here."""
-        assert self._worker is None, "the last call has not ended yet"
-        if self._context is None:
-            self._context = contextvars.copy_context()
-        self._worker = greenlet(call)
-        self._worker.gr_context = self._context
-        self._switch(*arguments)
+        assert not self._is_paused, "the last call has not ended yet"
+        worker = self._worker
+        if worker is None or worker.dead:
+            self._context = self._context or contextvars.copy_context()
+            worker = self._worker = greenlet(self._work)
+            worker.gr_context = self._context
+        self._switch(worker, call, arguments)
 
     def resume(self) -> None:
         """Go on behind the pause; returns when the call has returned or paused again."""
-        self._switch()
+        assert self._worker is not None
+        self._switch(self._worker)
 
     def pause(self) -> None:
         """Hand control to whoever drives the task, from inside a call; does nothing outside of one."""
-        worker = self._worker
-        if worker is not None and getcurrent() is worker:
-            worker.parent.switch()
+        if getcurrent() is self._worker:
+            self._is_paused = True
+            self._hand_control()
 
     def wait(self, until: Callable[[], bool], deadline: Callable[[], float]) -> None:
         """Pause until something is so, from inside a call; ``deadline`` tells when to look again."""
@@ -581,7 +592,7 @@ class Pauses:
     @property
     def waits(self) -> bool:
         """Whether a call has paused until something is so, and it is not."""
-        return self._worker is not None and self._until is not None and not self._until()
+        return self._is_paused and self._until is not None and not self._until()
 
     @property
     def deadline(self) -> float:
@@ -591,16 +602,26 @@ class Pauses:
     def abandon(self) -> None:
         """End a call that waits; its ``finally`` blocks run, and it may not pause in them."""
         worker, self._worker = self._worker, None
-        if worker is not None and not worker.dead:
+        if self._is_paused and worker is not None:
+            self._is_paused = False
             worker.parent = getcurrent()
             worker.throw(GreenletExit)
 
-    def _switch(self, *arguments: Any) -> None:
-        worker = self._worker
-        assert worker is not None
-        worker.parent = getcurrent()
-        try:
-            worker.switch(*arguments)
-        finally:
-            if worker.dead:
-                self._worker = None
+    def _switch(self, worker: greenlet, *arguments: Any) -> None:
+        worker.parent = self._driver = (
+            getcurrent()
+        )  # the parent gets what a call raises, which ends the worker
+        self._is_paused = False
+        worker.switch(*arguments)
+
+    def _hand_control(self) -> Any:
+        driver = self._driver
+        assert driver is not None
+        return driver.switch()
+
+    def _work(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """The body of the greenlet: one call after the other."""
+        while True:
+            call(*arguments)
+            del call, arguments  # nothing is kept alive until the next one
+            call, arguments = self._hand_control()
