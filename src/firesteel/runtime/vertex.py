@@ -204,6 +204,11 @@ class VertexSubtask:
         for router in self._routers.values():
             router.channels.flush()
 
+    @property
+    def records_sent(self) -> int:
+        """How many records have left in payloads so far."""
+        return sum(router.channels.records_out for router in self._routers.values())
+
     def statistics(self) -> list[OperatorStatistics]:
         """The counters of all operators."""
         return [operator.link.statistics() for operator in self.chain]
@@ -215,7 +220,7 @@ class VertexSubtask:
             self.plan.id,
             self.subtask,
             self.head.records_in,
-            sum(writer.records_out for writer in writers),
+            self.records_sent,
             self.gate.bytes_in,
             sum(writer.bytes_out for writer in writers),
             self.gate.chunks_in,
