@@ -1,9 +1,8 @@
 """The function Spark calls for each task: threads, queue, clock and sockets around a `StageTask`.
 
-Hop 6 of a record's journey. A reader thread feeds the mailbox from Spark's Arrow batches; the generator
-below is the mailbox loop. It works off mails, polls sources when it has time, and yields what is to be
-sent. Yielding blocks when the next stage is busy: that is the back pressure, and while it lasts nothing
-is popped from the mailbox, so the stage before feels it too.
+Hop 6 of a record's journey. The generator below is the mailbox loop. It works off mails, which it reads from Spark's
+socket, polls sources when it has time, and yields the rows that are to be sent. Yielding blocks when the next stage is busy:
+that is the back pressure, and while it lasts nothing is popped from the mailbox, so the stage before feels it too.
 """
 
 from __future__ import annotations
@@ -61,9 +60,10 @@ from firesteel.runtime.stage_task import StageTask
 from firesteel.runtime.task_clock import TaskClock
 from firesteel.runtime.task_inquiries import TaskInquiries
 from firesteel.runtime.vertex import in_megabytes
+from firesteel.spark import worker_socket
 from firesteel.spark.endpoint_secret import TaskEndpoint, resolved
 from firesteel.spark.executor_id import executor_id
-from firesteel.spark.mailbox import END_OF_INPUT, Mailbox
+from firesteel.spark.mailbox import END_OF_INPUT, Mailbox, SocketMailbox, ThreadedMailbox
 from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
 from firesteel.spark.process_statistics import ProcessMeter
 from firesteel.spark.query_desk import QueryDesk
@@ -72,6 +72,8 @@ from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_output import TaskOutput
 from firesteel.spark.task_reports import TaskReports
 from firesteel.spark.task_secrets import NO_SECRETS, TaskSecrets
+
+Rows = list[tuple[int, bytes]]
 
 _log = logging.getLogger(__name__)
 _MAILS_AT_ONCE = 32
@@ -128,18 +130,29 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     _store_settings.use_only(Configuration.from_dict(options))
     if setup.plan.options.get(pyflink_alias.OPTION) == "true":
         pyflink_alias.install()  # modules that tasks import may say "import pyflink" too
-    shell = TaskShell(setup, TaskId(setup.stage, context.partitionId()))
-    yield from shell.run(batches)
+    task = TaskId(setup.stage, context.partitionId())
+    spark = worker_socket.taken()
+    if spark is None:
+        for rows in TaskShell(setup, task, ThreadedMailbox(batches)).run():
+            yield _record_batch(rows)
+        return
+    mailbox = SocketMailbox(spark)
+    try:
+        for rows in TaskShell(setup, task, mailbox).run():
+            spark.send(rows)
+    finally:
+        spark.close()
+        mailbox.close()
 
 
 class TaskShell:
     """Drives one `StageTask`; also the services it asks for."""
 
-    def __init__(self, setup: TaskSetup, task: TaskId) -> None:
+    def __init__(self, setup: TaskSetup, task: TaskId, mailbox: Mailbox) -> None:
         self._setup = setup
         self._id = task
         self._endpoint = resolved(setup.endpoint)
-        self._mailbox = Mailbox()
+        self._mailbox = mailbox
         self._collectors: list[Collector] = []
         self._call_loop: CallLoop | None = None
         self.job_id = setup.job_id
@@ -150,6 +163,7 @@ class TaskShell:
         self.pace: Pace = WatchedPace(min(SLICE_SECONDS, max(_SHORTEST_SLICE_SECONDS, timeout / 10)))
         self._send_seconds = min(_SEND_SECONDS, timeout / 5)
         self._sent_at = 0.0
+        self._records_sent = 0
         self._log_levels = dict(setup.log_levels)
         self._inquiries = TaskInquiries(lambda answer: self._master.send(answer), threading.get_ident())
         hello = TaskHello(setup.job_id, setup.attempt, task, executor=executor_id())
@@ -218,7 +232,7 @@ class TaskShell:
 
     # The loop -----------------------------------------------------------------------------------------
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self) -> Iterator[Rows]:
         """The life of the task."""
         task: StageTask | None = None
         try:
@@ -229,7 +243,7 @@ class TaskShell:
                 self._master.send(TaskStarted(os.uname().nodename, os.getpid(), self.attempt, queryable))
                 # At once: the first record may be waited for, or worked on, for long.
                 self._reports.report(task.report())
-                self._mailbox.feed(batches)
+                self._mailbox.begin()
                 yield from self._work(task)
                 self._finish(task)
         except GeneratorExit:
@@ -273,7 +287,7 @@ class TaskShell:
                 copies.bytes_read,
             )
 
-    def _work(self, task: StageTask) -> Iterator[pa.RecordBatch]:
+    def _work(self, task: StageTask) -> Iterator[Rows]:
         mailbox, desk = self._mailbox, self._desk
         input_over = False
         while True:
@@ -313,7 +327,8 @@ class TaskShell:
                 rows = task.take(idle=flush)
                 if rows:
                     if flush:
-                        self._pace.flushed(len(rows), now)
+                        before, self._records_sent = self._records_sent, task.records_sent
+                        self._pace.flushed(len(rows), self._records_sent - before, now)
                     yield from self._hand_over(task, rows)
             self._report(task)
             if busy:
@@ -322,13 +337,14 @@ class TaskShell:
                 return
             self._output.flush()
             self.pace.rest()
-            wait = self._seconds_to_wait(task)
             rests_since = time.monotonic()
-            pause = self._pace.pause(rests_since)
-            mailbox.wait(wait if flush else min(wait, max(0.0, pause)))
+            # Sources that are asked once for every flush cost half of what those cost that are asked in between, too.
+            pause = max(0.0, self._pace.pause(rests_since))
+            wait = self._seconds_to_wait(task, pause)
+            mailbox.wait(wait if flush else min(wait, pause))
             self._reports.rested(rests_since)
 
-    def _do(self, task: StageTask, call: Callable[..., Any], *arguments: Any) -> Iterator[pa.RecordBatch]:
+    def _do(self, task: StageTask, call: Callable[..., Any], *arguments: Any) -> Iterator[Rows]:
         """Make a call of the task; while it pauses, send what it has made. A slow receiver stops it here."""
         call(*arguments)
         while task.paused:
@@ -346,10 +362,10 @@ class TaskShell:
             else:
                 task.go_on()
 
-    def _hand_over(self, task: StageTask, rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    def _hand_over(self, task: StageTask, rows: Rows) -> Iterator[Rows]:
         """Give rows to Spark, which takes them as fast as their receivers do: the time that takes is back pressure."""
         is_readable = self._settings.queryable_state and not task.paused
-        for batch in _record_batches(rows):
+        for batch in _batches(rows):
             self._reports.begin_to_wait(task.report)
             if is_readable:
                 self._desk.begin_to_wait(task.queryable)
@@ -378,10 +394,11 @@ class TaskShell:
                 self._mailbox.nap(_CAUSE_PAUSE)
             raise
 
-    def _seconds_to_wait(self, task: StageTask) -> float:
+    def _seconds_to_wait(self, task: StageTask, pause: float) -> float:
+        now = self.now()
         until_report = self._reports.due_at - time.monotonic()
         until_written = _WRITER_SECONDS if task.has_snapshots else math.inf
-        return max(0.0, min(task.next_poll() - self.now(), until_report, until_written, _LOOK_SECONDS))
+        return max(0.0, min(task.next_poll(now + pause) - now, until_report, until_written, _LOOK_SECONDS))
 
     def _pop_control(self) -> MasterMessage:
         """The next message of the job master that the task itself has to obey."""
@@ -463,14 +480,14 @@ class TaskShell:
         self._master.send(to_message(error))
         self._master.close()
 
-    def _await_kill(self) -> Iterator[pa.RecordBatch]:
+    def _await_kill(self) -> Iterator[Rows]:
         # Returning would look like success to Spark, and raising would have it print a Java stack trace.
         # The job master cancels the Spark job. If Spark is slow in that, it kills this process; otherwise it only
         # hangs up, which is noticed by writing: without that, every restart would leave processes with all
         # their state behind for as long as they wait.
         for _ in range(round(_KILL_SECONDS / _HANG_UP_SECONDS)):
             time.sleep(_HANG_UP_SECONDS)
-            yield _record_batch([], [])
+            yield []
         raise RuntimeError("the job master did not end the attempt")
 
 
@@ -480,25 +497,25 @@ def _shortest_timeout(setup: TaskSetup) -> float:
     return min((timeout for timeout in timeouts if timeout >= 0), default=math.inf) / 1000
 
 
-def _record_batches(rows: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Rows) -> Iterator[Rows]:
     """The rows in batches that are not too large: Arrow counts the bytes of a batch in 32 bits."""
     sizes = [len(payload) for _, payload in rows]
     if sum(sizes) <= _BATCH_BYTES:
-        yield _record_batch(rows, sizes)
+        yield rows
         return
     start = size = 0
     for end, added in enumerate(sizes):
         if size and size + added > _BATCH_BYTES:
-            yield _record_batch(rows[start:end], sizes[start:end])
+            yield rows[start:end]
             start, size = end, 0
         size += added
-    yield _record_batch(rows[start:], sizes[start:])
+    yield rows[start:]
 
 
-def _record_batch(rows: list[tuple[int, bytes]], sizes: list[int]) -> pa.RecordBatch:
+def _record_batch(rows: Rows) -> pa.RecordBatch:
     targets, payloads = [target for target, _ in rows], [payload for _, payload in rows]
     # From buffers, because pa.array() of Python objects imports pandas: a second of processor time per worker.
-    buffers = [array("i", targets), array("i", accumulate(sizes, initial=0)), b"".join(payloads)]
+    buffers = [array("i", targets), array("i", accumulate(map(len, payloads), initial=0)), b"".join(payloads)]
     target, offsets, content = map(pa.py_buffer, buffers)
     columns = [
         pa.Array.from_buffers(pa.int32(), len(rows), [None, target]),

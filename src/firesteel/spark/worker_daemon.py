@@ -55,9 +55,8 @@ def _use_large_buffers() -> None:
 def _read_in_the_task() -> None:
     """Have the task itself read what Spark sends, instead of a thread of PySpark's that hands every batch on to it.
 
-    A task has a thread for that anyway (mailbox.py), because it waits for more than records. A second one costs every batch
-    another change of threads, and each of those waits until the interpreter is free. PySpark flushes every batch only together
-    with its thread, so that is asked for here.
+    A task reads the socket (worker_socket.py), and nobody else may do it meanwhile. PySpark flushes every batch only together
+    with its thread, so that is asked for here, for functions that are not ours.
     """
     if os.environ.pop("SPARK_PIPELINED_UDF", None) != "1":
         return
@@ -76,8 +75,9 @@ def _run() -> None:
     _use_large_buffers()
     _read_in_the_task()
     daemon: Any = importlib.import_module("pyspark.daemon")
-    for name in ("pyspark.worker", "firesteel.spark.task_shell"):
-        importlib.import_module(name)
+    importlib.import_module("firesteel.spark.task_shell")
+    worker: Any = importlib.import_module("pyspark.worker")
+    worker.main = importlib.import_module("firesteel.spark.worker_socket").hand_over_to(worker.main)
     daemon.worker = _quiet(daemon.worker)
     gc.collect()
     gc.freeze()  # what is here stays: looking at it in every collection would copy the pages it lives on

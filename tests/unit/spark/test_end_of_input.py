@@ -12,7 +12,7 @@ from firesteel.plan.exchange import Rebalance
 from firesteel.plan.messages import CancelTask, CheckpointCompleted
 from firesteel.runtime.stage_task import StageTask
 from firesteel.spark import task_shell
-from firesteel.spark.mailbox import Mailbox
+from firesteel.spark.mailbox import ThreadedMailbox
 from firesteel.spark.task_shell import TaskShell
 from firesteel_support.flow import Flow
 from firesteel_support.task_harness import TaskHarness
@@ -22,7 +22,7 @@ from firesteel_support.task_harness import TaskHarness
 def shell() -> Any:
     """As much of a shell as looks at the end of the input."""
     shell: Any = object.__new__(TaskShell)
-    shell._mailbox = Mailbox()
+    shell._mailbox = ThreadedMailbox(iter(()))
     return shell
 
 
