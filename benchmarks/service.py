@@ -1,8 +1,8 @@
 """How fast a cluster service is: from a submission to the first record, over REST under load, and in a browser.
 
 A service with a spare driver on an embedded Spark. *First record*: a program is submitted by ``POST /jars/:id/run``; its first map function writes
-down the time at its first record; the spare driver is ready when the submission is sent. *REST*: a job of 200 subtasks, each source with five records a
-second, so that 200 processes share the cores with who is asked; several clients ask for ``/jobs/:id`` through the service, one request after the other, on
+down the time at its first record; the spare driver is ready when the submission is sent. *REST*: a job of 200 subtasks - five pipelines of two
+vertices, twenty subtasks each, in forty processes - of which every source makes five records a second; several clients ask for ``/jobs/:id`` through the service, one request after the other, on
 connections that they keep. *Page*: Chromium with an empty cache opens the
 first page, and that of a job with two vertices; from the beginning of the navigation until the row of the job, or its dataflow, is drawn.
 """
@@ -33,7 +33,7 @@ _PROGRAM = textwrap.dedent(
     from firesteel.datastream import StreamExecutionEnvironment
     from firesteel.datastream.connectors.number_seq import NumberSequenceSource
 
-    path, parallelism, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    path, parallelism, pause, pipelines = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 
     def note(number):
         if number == 0:
@@ -46,14 +46,17 @@ _PROGRAM = textwrap.dedent(
 
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(parallelism)
-    numbers = env.from_source(NumberSequenceSource(0, 10**9), WatermarkStrategy.no_watermarks(), "Numbers")
-    numbers.map(note).key_by(lambda number: number % 1000).reduce(max).print()
+    for _ in range(pipelines):
+        numbers = env.from_source(NumberSequenceSource(0, 10**9), WatermarkStrategy.no_watermarks(), "Numbers")
+        numbers.map(note).key_by(lambda number: number % 1000).reduce(max).print()
     env.execute("first record")
     """
 )
 _PATIENCE = 300.0
-SUBTASKS = 200
+SUBTASKS, PIPELINES = 200, 5
 PAUSE_OF_MANY = 0.2
+_LOOK_SECONDS = 0.005
+_LOOK_AT_JOB_SECONDS = 0.1  # a look costs the service a request
 CLIENTS = 4
 FIRST_SECONDS, REST_MS, PAGE_MS = 1.0, 50.0, 1000.0
 ROOT = Path(__file__).parents[1]
@@ -89,17 +92,25 @@ class _Service:
         kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         return str(self.ask("POST", "/jars/upload", body, kind)["filename"]).rpartition("/")[2]
 
-    def run(self, jar: str, path: Path, parallelism: int, pause: float = 0.002) -> str:
+    def run(self, jar: str, path: Path, parallelism: int, pause: float = 0.002, pipelines: int = 1) -> str:
         """The id of a job that was submitted; ``pause`` is how many seconds a record takes."""
-        words = [str(path), str(parallelism), str(pause)]
+        words = [str(path), str(parallelism), str(pause), str(pipelines)]
         return str(self.ask("POST", f"/jars/{jar}/run", {"programArgsList": words})["jobid"])
 
     def await_running(self, job: str) -> None:
-        _until(lambda: self.ask("GET", f"/jobs/{job}/status")["status"] == "RUNNING", "the job runs")
+        _until(
+            lambda: self.ask("GET", f"/jobs/{job}/status")["status"] == "RUNNING",
+            "the job runs",
+            _LOOK_AT_JOB_SECONDS,
+        )
 
     def cancel(self, job: str) -> None:
         self.ask("PATCH", f"/jobs/{job}")
-        _until(lambda: self.ask("GET", f"/jobs/{job}/status")["status"] == "CANCELED", "the job is cancelled")
+        _until(
+            lambda: self.ask("GET", f"/jobs/{job}/status")["status"] == "CANCELED",
+            "the job is cancelled",
+            _LOOK_AT_JOB_SECONDS,
+        )
 
     def _command(self, *words: str) -> str:
         return subprocess.run(
@@ -111,12 +122,12 @@ class _Service:
         ).stdout
 
 
-def _until(condition: Any, what: str) -> None:
+def _until(condition: Any, what: str, look_seconds: float = _LOOK_SECONDS) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(what)
-        time.sleep(0.005)
+        time.sleep(look_seconds)
 
 
 def first_record(service: _Service, jar: str, path: Path) -> float:
@@ -193,8 +204,8 @@ def main() -> None:
             service.await_spare()  # which takes processors while it starts
             overview, dataflow = pages_ready(service, small, openings)
             service.cancel(small)
-            # What reduces stands behind an exchange: two stages, each with half of the subtasks.
-            job = service.run(jar, path, SUBTASKS // 2, PAUSE_OF_MANY)
+            # What reduces stands behind an exchange: two vertices in each pipeline. A task hosts a subtask of each pipeline.
+            job = service.run(jar, path, SUBTASKS // (2 * PIPELINES), PAUSE_OF_MANY, PIPELINES)
             service.await_running(job)
             note("now the paths of a job with many subtasks")
             asked = rest_latencies(service, job, CLIENTS, requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from firesteel.spark.endpoint_secret import TaskEndpoint, endpoint_in_file, warn
 from firesteel.spark.engine_errors import explain
 from firesteel.spark.jvm import a_job_has_run
 from firesteel.spark.pipelined import physical_plan, pipelined, set_active
-from firesteel.spark.settings import TASK
+from firesteel.spark.settings import SHUFFLE_WAIT, TASK, shuffle_wait
 from firesteel.spark.task_files import TaskFiles
 from firesteel.spark.task_secrets import TaskSecrets
 from firesteel.spark.task_shell import TaskSetup, run_task
@@ -135,6 +136,9 @@ class SparkAttempt:
         self._endpoint = endpoint
         self._files = files
         self._python = interpreter_of_tasks(session, configuration)
+        self._may_choose_wait = (
+            sessions.is_local(session) and sessions.owns_jvm() and SHUFFLE_WAIT not in configuration.to_dict()
+        )
         self._report_seconds = configuration.get(METRICS_INTERVAL).to_millis() / 1000
         self._secrets = TaskSecrets(secret_options(configuration.to_dict()))
         self._group = f"firesteel-{deployment.job_id}-{deployment.attempt}"
@@ -205,6 +209,7 @@ class SparkAttempt:
         context.setJobGroup(self._group, plan.name, interruptOnCancel=True)
         for key, value in TASK.items():
             context.setLocalProperty(key, value)
+        self._choose_shuffle_wait(plan)
         with _interpreter, self._interpreter_of_tasks():
             frame = self._frame(plan, endpoint)
         physical = physical_plan(frame)
@@ -218,6 +223,13 @@ class SparkAttempt:
             physical.executeCollect()
         finally:
             a_job_has_run()
+
+    def _choose_shuffle_wait(self, plan: JobPlan) -> None:
+        """Tasks that send read it when they start. Those of a job that starts beside this one may get the other's, which is no harm."""
+        if self._may_choose_wait:
+            writers = sum(stage.tasks for stage in plan.stages[:-1])
+            milliseconds = shuffle_wait(writers, os.cpu_count() or 1)
+            self._session.sparkContext._jsc.sc().conf().set(SHUFFLE_WAIT, str(milliseconds))
 
     @contextlib.contextmanager
     def _interpreter_of_tasks(self) -> Iterator[None]:

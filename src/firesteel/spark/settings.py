@@ -43,9 +43,12 @@ REQUIRED: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+#: How long Spark waits for more before it sends what there is for a task.
+SHUFFLE_WAIT = "spark.shuffle.streaming.networkBufferMaxWaitTimeMs"
+
 #: Good for latency; a session of the program's may differ.
 RECOMMENDED: dict[str, str] = {
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+    SHUFFLE_WAIT: "1",
     "spark.buffer.size": "64",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -62,6 +65,22 @@ TASK: dict[str, str] = {
     "spark.sql.execution.python.udf.buffer.size": "64",
     "spark.sql.execution.pandas.udf.buffer.size": "64",
 }
+
+_WRITERS_PER_CORE = 2  # that may look every millisecond
+_LONGEST_SHUFFLE_WAIT = 50
+
+
+def shuffle_wait(writers: int, cores: int) -> int:
+    """Milliseconds that suit a job with so many tasks that send, on a machine with so many cores.
+
+    Each of these tasks has a thread in Spark that wakes up as often to look whether something has waited for long enough. Forty
+    that do it every millisecond take half a core, a hundred of them leave two cores no time for anything else.
+
+    >>> shuffle_wait(2, cores=2), shuffle_wait(40, cores=2), shuffle_wait(40, cores=16)
+    (1, 10, 2)
+    """
+    return max(1, min(-(-writers // (_WRITERS_PER_CORE * cores)), _LONGEST_SHUFFLE_WAIT))
+
 
 #: The kernel takes no longer paths of sockets: 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock".
 _LONGEST_SOCKET_PATH = 103
