@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from firesteel.spark.arrow_rows import END_OF_STREAM, PREFIX, BatchWriter, Row, body_length, payloads_in
@@ -93,25 +93,30 @@ class WorkerSocket:
             payloads += self._read_message()
         return payloads
 
-    def _read_message(self) -> Iterator[bytes]:
+    def _read_message(self) -> list[bytes]:
         """The payloads of the message that begins the unread bytes."""
         begin = PREFIX.size
         if not self._await(begin):
-            return iter(())
+            return []
         size = PREFIX.unpack_from(self._unread)[1]
         if not size:
             self._end(self._unread[begin:])
-            return iter(())
+            return []
         end = begin + size
         if not self._await(end):
-            return iter(())
-        metadata = bytes(self._unread[begin:end])
-        end_of_body = end + body_length(metadata)
+            return []
+        end_of_body = end + body_length(self._unread[begin:end])
         if not self._await(end_of_body):
-            return iter(())
-        body = bytes(self._unread[end:end_of_body])
+            return []
+        # Nothing but the payloads is copied: one may have a gigabyte.
+        with (
+            memoryview(self._unread) as unread,
+            unread[begin:end] as metadata,
+            unread[end:end_of_body] as body,
+        ):
+            payloads = list(payloads_in(metadata, body))
         del self._unread[:end_of_body]
-        return payloads_in(metadata, memoryview(body))
+        return payloads
 
     def _await(self, size: int) -> bool:
         """Whether so many bytes are there; waits for them, because Spark writes a message in one go."""
