@@ -57,6 +57,8 @@ _BESIDE = {
     "DeletionThread.add",
     "DeletionThread._run",
 }
+#: Where the greenlet of a task's calls begins; each call was led to by who drives the task then, not by the first one.
+_GREENLET = ("Pauses._work", "Pauses._hand_control")
 #: Where a record and a checkpoint have arrived.
 _WRITE = "FileWriter.write"
 _COMMIT = "FileCommitter.commit"
@@ -184,7 +186,7 @@ class Trace:
 
     def _observe(self, frame: FrameType, event: str, result: Any) -> None:
         file = _file_of(frame)
-        if file is None:
+        if file is None or frame.f_code.co_qualname in _GREENLET:
             return
         if event == "call":
             thread = threading.current_thread().name
@@ -215,7 +217,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _frames_below(frame: FrameType) -> Iterator[FrameType]:
-    """The frames that led to this one, also where a greenlet begins (`runtime.pauses`)."""
+    """The frames that led to this one, also where a greenlet begins (`Pauses`)."""
     current = greenlet.getcurrent()
     below = frame.f_back
     while below is not None or current.parent is not None:
