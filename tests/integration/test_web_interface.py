@@ -207,11 +207,11 @@ def _look_at_flames(page: Page, picture: Callable[[str], None]) -> None:
     )
     page.wait("document.querySelectorAll('.frame.found').length >= 1")
     page.wait_for_text("%", ".flame-found")
-    before = page.run("document.querySelectorAll('.frame').length")
     page.click(".frame.found")
     page.wait("document.querySelector('.frame').textContent.includes('run_task')")
     page.click(".frame")
-    page.wait(f"document.querySelectorAll('.frame').length === {before}")
+    # The whole graph again; how many frames it has changes with every look at the task.
+    page.wait("!document.querySelector('.frame').textContent.includes('run_task')")
     page.click('[aria-label="samples"] button', "Waiting")
     page.wait("[...document.querySelectorAll('.frame')].some(e => e.textContent.includes('Mailbox.wait'))")
     page.click('[aria-label="samples"] button', "Working")

@@ -19,7 +19,15 @@ from types import FrameType
 __all__ = ["SampledThreads", "ThreadStates", "dump_threads", "frame_name", "sample_threads"]
 
 #: Functions of the standard library in which a thread waits, by the ends of their files: where the system does not tell.
-_WAITING_IN = ("threading.py", "queue.py", "selectors.py", "socket.py", "subprocess.py", "connection.py")
+_WAITING_IN = (
+    "threading.py",
+    "queue.py",
+    "selectors.py",
+    "socket.py",
+    "subprocess.py",
+    "connection.py",
+    "mailbox.py",
+)
 _ENGINE = "firesteel."
 #: What starts a process of Spark; nothing of it is worth a line where none of the engine's frames is in a stack.
 _STARTING = ("runpy", "__main__", "pyspark.daemon")
