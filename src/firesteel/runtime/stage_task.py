@@ -539,7 +539,7 @@ class StageTask:
 
 
 class Pauses:
-    """Runs calls that may pause, one at a time, all of them in one greenlet: a new one costs as much as a hundred records."""
+    """Runs calls that may pause, one at a time, all of them in one greenlet: a new one costs as much as ten records."""
 
     def __init__(self) -> None:
         self._worker: greenlet | None = None
@@ -561,9 +561,11 @@ class Pauses:
         assert not self._is_paused, "the last call has not ended yet"
         worker = self._worker
         if worker is None or worker.dead:
-            self._context = self._context or contextvars.copy_context()
+            if self._context is None:  # not "or": a context without variables counts as false
+                self._context = contextvars.copy_context()
             worker = self._worker = greenlet(self._work)
             worker.gr_context = self._context
+            self._switch(worker)  # to where it waits for calls
         self._switch(worker, call, arguments)
 
     def resume(self) -> None:
@@ -608,9 +610,8 @@ class Pauses:
             worker.throw(GreenletExit)
 
     def _switch(self, worker: greenlet, *arguments: Any) -> None:
-        worker.parent = self._driver = (
-            getcurrent()
-        )  # the parent gets what a call raises, which ends the worker
+        # What a call raises ends the worker and is raised in its parent.
+        worker.parent = self._driver = getcurrent()
         self._is_paused = False
         worker.switch(*arguments)
 
@@ -619,9 +620,9 @@ class Pauses:
         assert driver is not None
         return driver.switch()
 
-    def _work(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def _work(self) -> None:
         """The body of the greenlet: one call after the other."""
         while True:
+            call, arguments = self._hand_control()
             call(*arguments)
             del call, arguments  # nothing is kept alive until the next one
-            call, arguments = self._hand_control()

@@ -74,7 +74,7 @@ def shuffle_wait(writers: int, cores: int) -> int:
     """Milliseconds that suit a job with so many tasks that send, on a machine with so many cores.
 
     Each of these tasks has a thread in Spark that wakes up as often to look whether something has waited for long enough. Forty
-    that do it every millisecond take half a core, a hundred of them leave two cores no time for anything else.
+    that do it every millisecond take half a core.
 
     >>> shuffle_wait(2, cores=2), shuffle_wait(40, cores=2), shuffle_wait(40, cores=16)
     (1, 10, 2)

@@ -132,9 +132,8 @@ class WorkerSocket:
         except BlockingIOError:
             return False
         if not content:
-            self._end(
-                bytearray()
-            )  # Spark has hung up: whoever checks the ends of channels finds out whether that is too early
+            # Spark has hung up: whoever checks the ends of channels finds out whether that is too early.
+            self._end(bytearray())
             return False
         self._unread += content
         return True

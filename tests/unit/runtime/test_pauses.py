@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextvars
+import weakref
 from typing import Any
 
 import pytest
+from greenlet import getcurrent  # type: ignore[import-untyped]
 
 from firesteel.runtime.stage_task import Pauses
 
@@ -75,6 +77,35 @@ def test_calls_share_one_context() -> None:
         pauses.resume()
     assert seen == [0, 1]
     assert setting.get() == 0
+
+
+def test_calls_share_one_greenlet_until_one_raises() -> None:
+    pauses, seen = Pauses(), []
+
+    def work(fails: bool) -> None:
+        seen.append(getcurrent())
+        if fails:
+            raise ValueError("over")
+
+    pauses.run(work, False)
+    pauses.run(work, False)
+    with pytest.raises(ValueError, match="over"):
+        pauses.run(work, True)
+    pauses.run(work, False)
+    assert seen[0] is seen[1] is seen[2]
+    assert seen[0] is not getcurrent()
+    assert seen[3] is not seen[2]
+
+
+def test_nothing_of_a_call_is_kept_until_the_next_one() -> None:
+    class Held:
+        pass
+
+    pauses, held = Pauses(), Held()
+    is_there = weakref.ref(held)
+    pauses.run(lambda _: None, held)
+    del held
+    assert is_there() is None
 
 
 def test_a_generator_that_is_suspended_in_the_middle() -> None:

@@ -278,6 +278,8 @@ def test_a_pause_tells_when_to_poll_again() -> None:
     assert task.task.ready()
     assert not task.task.poll()
     assert task.task.next_poll() == start + 5
+    assert task.task.next_poll(sources_from=start + 7) == start + 7
+    assert task.task.next_poll(sources_from=start + 3) == start + 5
     assert not task.task.ready()
     assert not task.task.poll()
     task.services.clock.advance(5)

@@ -7,7 +7,8 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -58,6 +59,13 @@ def popped(mailbox: SocketMailbox, count: int) -> list[Any]:
         while (mail := mailbox.pop()) is not None:
             found.append(mail)
     return found
+
+
+def ends_early(wait: Callable[[float], None]) -> bool:
+    """Whether somebody ended a wait that would have lasted for ever."""
+    began = time.monotonic()
+    wait(FOREVER)
+    return time.monotonic() - began < FOREVER
 
 
 def test_payloads_are_read_when_the_task_asks(ends: Ends) -> None:
@@ -114,23 +122,37 @@ def test_a_spark_that_hangs_up_is_the_end(ends: Ends, begun: bytes) -> None:
 def test_a_wait_ends_when_somebody_wakes_the_task(ends: Ends) -> None:
     waking = threading.Timer(0.01, ends.mailbox.put_control, [CancelTask()])
     waking.start()
-    ends.mailbox.wait(FOREVER)
-    waking.join()
+    assert ends_early(ends.mailbox.wait)
     assert list(ends.mailbox.control) == [CancelTask()]
-    ends.mailbox.wait(FOREVER)  # does not wait as long as a message is there
+    waking.join()
+    assert ends_early(ends.mailbox.wait), "it does not wait as long as a message is there"
 
 
 def test_a_wake_before_the_wait_is_not_lost(ends: Ends) -> None:
     for _ in range(100_000):
         ends.mailbox.wake()
-    ends.mailbox.wait(FOREVER)
+    assert ends_early(ends.mailbox.wait)
+
+
+def test_a_wait_takes_its_time_when_nothing_comes(ends: Ends) -> None:
+    began = time.monotonic()
+    ends.mailbox.wait(0.02)
+    assert time.monotonic() - began >= 0.02
 
 
 def test_a_nap_is_not_ended_by_payloads(ends: Ends) -> None:
     ends.send(b"waits")
-    ends.mailbox.nap(0.001)
-    threading.Timer(0.01, ends.mailbox.wake).start()
-    ends.mailbox.nap(FOREVER)
+    has_woken = threading.Event()
+
+    def wake() -> None:
+        has_woken.set()
+        ends.mailbox.wake()
+
+    waking = threading.Timer(0.05, wake)
+    waking.start()
+    assert ends_early(ends.mailbox.nap)
+    assert has_woken.is_set()
+    waking.join()
     assert ends.mailbox.pop() == b"waits"
 
 
