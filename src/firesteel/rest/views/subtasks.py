@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from firesteel.jobmaster.job_snapshot import JobSnapshot
@@ -43,33 +44,70 @@ _FIRST_OF = (
 
 @dataclass(frozen=True, slots=True)
 class Subtask:
-    """One subtask of a vertex in one attempt. ``attempt`` counts from 0, as in Flink."""
+    """One subtask of a vertex in one attempt, ``status`` and ``report`` are those of its task.
+
+    A page with hundreds of them is asked for every second, by everyone who watches: so they copy nothing, and count nothing that
+    is not shown.
+    """
 
     index: int
-    attempt: int
-    state: ExecutionState
     now: int
-    since: tuple[tuple[ExecutionState, int], ...] = ()
-    host: str = ""
-    pid: int = 0
-    executor: str = ""
+    status: TaskStatus
+    report: TaskReport | None = None
     records_in: int = 0
     records_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    back_pressure: float | None = None
-    times: TaskTimes | None = None
-    accumulators: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it belongs to, counted from 0 as in Flink."""
+        return max(0, self.status.attempt - 1)
+
+    @property
+    def state(self) -> ExecutionState:
+        """Where its task stands."""
+        return self.status.state
+
+    @property
+    def since(self) -> tuple[tuple[ExecutionState, int], ...]:
+        """When it came to each state that it has had, in their order."""
+        return self.status.since
+
+    @property
+    def host(self) -> str:
+        """The machine of its task; empty before it is known."""
+        return self.status.host
+
+    @property
+    def executor(self) -> str:
+        """The process of the engine that its task belongs to; empty before it is known."""
+        return self.status.executor_name
 
     @property
     def endpoint(self) -> str:
         """Host and process."""
-        return f"{self.host}:{self.pid}" if self.host else NO_HOST
+        return f"{self.host}:{self.status.pid}" if self.host else NO_HOST
+
+    @property
+    def back_pressure(self) -> float | None:
+        """The part of the time in which its task waited for receivers; None where that is not known."""
+        return None if self.report is None else self.report.back_pressure
+
+    @property
+    def times(self) -> TaskTimes | None:
+        """What its task has done with its time. A task may host subtasks of several vertices: it is that of all."""
+        return None if self.report is None else self.report.times
+
+    @property
+    def accumulators(self) -> Mapping[str, Any]:
+        """Those of all subtasks of its task."""
+        return {} if self.report is None else self.report.accumulators
 
     @property
     def start(self) -> int:
         """When the engine began to start it; -1 before."""
-        return dict(self.since).get(ExecutionState.DEPLOYING, -1)
+        return next((at for state, at in self.since if state is ExecutionState.DEPLOYING), -1)
 
     @property
     def end(self) -> int:
@@ -100,28 +138,24 @@ class Subtask:
 
 def subtasks_of(vertex: VertexOutline, snapshot: JobSnapshot) -> list[Subtask]:
     """The subtasks of the current attempt."""
-    statuses = {status.task: status for status in snapshot.tasks if status.task is not None}
-    return [_subtask(vertex, index, statuses, snapshot) for index in range(vertex.parallelism)]
+    statuses = {
+        status.task.index: status
+        for status in snapshot.tasks
+        if status.task is not None and status.task.stage == vertex.stage
+    }
+    leaving = {operator.id for operator in vertex.operators if operator.leaves}
+    return [
+        _subtask(vertex, leaving, index, statuses.get(vertex.first_task + index), snapshot)
+        for index in range(vertex.parallelism)
+    ]
 
 
 def attempts_of(vertex: VertexOutline, index: int, snapshot: JobSnapshot) -> list[Subtask]:
     """One subtask in all attempts that are remembered, the current one last."""
     task = task_of(vertex, index)
     earlier = [status for tasks in snapshot.earlier_tasks for status in tasks if status.task == task]
-    past = [_of_status(index, status, snapshot.now) for status in earlier]
+    past = [Subtask(index, snapshot.now, status) for status in earlier]
     return [*past, subtasks_of(vertex, snapshot)[index]]
-
-
-def _subtask(
-    vertex: VertexOutline, index: int, statuses: Mapping[TaskId, TaskStatus], snapshot: JobSnapshot
-) -> Subtask:
-    task = task_of(vertex, index)
-    report = snapshot.reports.get(task)
-    status = statuses.get(task)
-    if status is None:
-        return Subtask(index, max(0, snapshot.attempt - 1), ExecutionState.CREATED, snapshot.now)
-    found = _of_status(index, status, snapshot.now)
-    return found if report is None else _with_report(found, vertex, report)
 
 
 def task_of(vertex: VertexOutline, index: int) -> TaskId:
@@ -129,37 +163,28 @@ def task_of(vertex: VertexOutline, index: int) -> TaskId:
     return TaskId(vertex.stage, vertex.first_task + index)
 
 
-def _of_status(index: int, status: TaskStatus, now: int) -> Subtask:
-    return Subtask(
-        index,
-        max(0, status.attempt - 1),
-        status.state,
-        now,
-        status.since,
-        status.host,
-        status.pid,
-        status.executor_name,
-    )
-
-
-def _with_report(subtask: Subtask, vertex: VertexOutline, report: TaskReport) -> Subtask:
-    """With what its task has reported. A task may host subtasks of several vertices: times and accumulators are those of all."""
-    counts = {each.operator_id: each for each in report.operators if each.subtask == subtask.index}
-    head = counts.get(vertex.operators[0].id)
-    leaving = [counts[each.id] for each in vertex.operators if each.leaves and each.id in counts]
-    exchanged = [
-        each for each in report.subtasks if (each.vertex, each.subtask) == (vertex.number, subtask.index)
-    ]
-    return replace(
-        subtask,
-        records_in=head.records_in if head is not None and vertex.inputs else 0,
-        records_out=sum(each.records_out for each in leaving),
-        bytes_in=sum(each.bytes_in for each in exchanged),
-        bytes_out=sum(each.bytes_out for each in exchanged),
-        back_pressure=report.back_pressure,
-        times=report.times,
-        accumulators=report.accumulators,
-    )
+def _subtask(
+    vertex: VertexOutline, leaving: set[str], index: int, status: TaskStatus | None, snapshot: JobSnapshot
+) -> Subtask:
+    """``leaving``: the operators whose records leave the vertex."""
+    if status is None or status.task is None:
+        return Subtask(index, snapshot.now, TaskStatus("", ExecutionState.CREATED, snapshot.attempt))
+    report = snapshot.reports.get(status.task)
+    if report is None:
+        return Subtask(index, snapshot.now, status)
+    head = vertex.operators[0].id if vertex.inputs else None
+    records_in = records_out = bytes_in = bytes_out = 0
+    for operator in report.operators:
+        if operator.subtask == index:
+            if operator.operator_id == head:
+                records_in += operator.records_in
+            if operator.operator_id in leaving:
+                records_out += operator.records_out
+    for exchanged in report.subtasks:
+        if exchanged.vertex == vertex.number and exchanged.subtask == index:
+            bytes_in += exchanged.bytes_in
+            bytes_out += exchanged.bytes_out
+    return Subtask(index, snapshot.now, status, report, records_in, records_out, bytes_in, bytes_out)
 
 
 def state_of_all(states: Sequence[ExecutionState]) -> ExecutionState:
@@ -175,11 +200,9 @@ def state_of_all(states: Sequence[ExecutionState]) -> ExecutionState:
 
 def begin_and_end(subtasks: Sequence[Subtask], now: int) -> dict[str, int]:
     """``start-time``, ``end-time`` and ``duration`` of many; -1 for what has not happened."""
-    starts = [each.start for each in subtasks if each.start >= 0]
-    start = min(starts, default=-1)
-    end = max((each.end for each in subtasks), default=-1)
-    if any(each.end < 0 for each in subtasks):
-        end = -1
+    start = min((begun for each in subtasks if (begun := each.start) >= 0), default=-1)
+    ends = [each.end for each in subtasks]
+    end = -1 if -1 in ends else max(ends, default=-1)
     duration = -1 if start < 0 else max(0, (now if end < 0 else end) - start)
     return {"start-time": start, "end-time": end, "duration": duration}
 
@@ -195,13 +218,16 @@ def state_counts(subtasks: Iterable[Subtask]) -> dict[str, int]:
 def io_metrics(subtasks: Iterable[Subtask]) -> dict[str, Any]:
     """Records, bytes and times, added up. Where no task has told its times yet, busy is not a number, as in Flink."""
     subtasks = list(subtasks)
-    is_timed = any(each.times is not None for each in subtasks)
     sums = {name: sum(map(get, subtasks)) for name, get in _FIGURES.items()}
+    if all(each.times is None for each in subtasks):
+        busy: float | str = "NaN"
+    else:
+        busy = float(sums["accumulated-busy-time"])
     counts = ("read-bytes", "write-bytes", "read-records", "write-records")
     return {
         **sums,
         **{f"{name}-complete": True for name in counts},
-        "accumulated-busy-time": float(sums["accumulated-busy-time"]) if is_timed else "NaN",
+        "accumulated-busy-time": busy,
     }
 
 
@@ -216,14 +242,15 @@ def aggregated(subtasks: Sequence[Subtask]) -> dict[str, Any]:
 
 
 def _spent(name: str) -> Callable[[Subtask], int]:
-    return lambda subtask: 0 if subtask.times is None else int(getattr(subtask.times, name))
+    get = attrgetter(name)
+    return lambda subtask: 0 if (times := subtask.times) is None else int(get(times))
 
 
 _FIGURES: dict[str, Callable[[Subtask], int]] = {
-    "read-bytes": lambda each: each.bytes_in,
-    "write-bytes": lambda each: each.bytes_out,
-    "read-records": lambda each: each.records_in,
-    "write-records": lambda each: each.records_out,
+    "read-bytes": attrgetter("bytes_in"),
+    "write-bytes": attrgetter("bytes_out"),
+    "read-records": attrgetter("records_in"),
+    "write-records": attrgetter("records_out"),
     "accumulated-backpressured-time": _spent("back_pressured_ms"),
     "accumulated-idle-time": _spent("idle_ms"),
     "accumulated-busy-time": _spent("busy_ms"),
