@@ -7,7 +7,8 @@ import http.client
 import json
 import select
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,8 @@ __all__ = ["DriverAnswer", "DriverClient", "DriverGoneError", "target_of"]
 #: Longer than any answer of a driver takes: dataflows with thousands of subtasks on a busy machine.
 _SECONDS = 30.0
 _KEPT_CONNECTIONS = 16
+#: How long somebody waits for an earlier answer before the same is asked beside it: some answers take seconds.
+_SHARED_SECONDS = 0.1
 #: Headers of a request that matter to who answers it; those about the connection are each connection's own.
 _PASSED_ON = ("accept", "authorization", "content-type", "if-none-match")
 
@@ -40,12 +43,49 @@ class DriverAnswer:
         return json.loads(self.content)
 
 
+class _SharedAnswers:
+    """Answers for many who ask the same at once, as everybody does who looks at a job's page.
+
+    A driver is asked one such thing at a time. Whoever comes meanwhile waits, and all of them share the next answer. It was asked for
+    after the last of them had come, so nobody gets one that is older than the question.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: dict[object, Future[DriverAnswer]] = {}
+        self._next: dict[object, Future[DriverAnswer]] = {}
+
+    def get(self, question: object, ask: Callable[[], DriverAnswer]) -> DriverAnswer:
+        """What ``ask`` answers, called by one of those who wait; raises what it raises, for all of them."""
+        mine: Future[DriverAnswer] = Future()
+        with self._lock:
+            if (shared := self._next.get(question)) is None:
+                earlier = self._asked.get(question)
+                (self._asked if earlier is None else self._next)[question] = mine
+        if shared is not None:
+            return shared.result()
+        if earlier is not None:
+            wait([earlier], _SHARED_SECONDS)
+            with self._lock:  # who comes from now on wants a later answer
+                self._asked[question] = self._next.pop(question)
+        try:
+            mine.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - others wait for it, whatever it is
+            mine.set_exception(error)
+        finally:
+            with self._lock:
+                if self._asked.get(question) is mine:
+                    del self._asked[question]
+        return mine.result()
+
+
 @dataclass(slots=True)
 class DriverClient:
     """May be used from any thread."""
 
     _idle: dict[str, list[http.client.HTTPConnection]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _shared: _SharedAnswers = field(default_factory=_SharedAnswers)
 
     def ask(
         self,
@@ -57,6 +97,14 @@ class DriverClient:
     ) -> DriverAnswer:
         """Ask the driver at ``url``; raises `DriverGoneError` when it does not answer."""
         passed_on = {name: value for name, value in (headers or {}).items() if name in _PASSED_ON}
+        if method != "GET" or body:
+            return self._ask_now(url, method, path, body, passed_on)
+        question = (url, path, *sorted(passed_on.items()))  # with the token: it decides what is answered
+        return self._shared.get(question, lambda: self._ask_now(url, method, path, body, passed_on))
+
+    def _ask_now(
+        self, url: str, method: str, path: str, body: bytes, passed_on: Mapping[str, str]
+    ) -> DriverAnswer:
         # A connection that was kept may be closed at any moment. What is only read is asked for again then; what changes
         # something must not be asked for twice, so it gets a connection of its own.
         connection = self._take(url) if method in ("GET", "HEAD") else None
