@@ -50,7 +50,7 @@ from latency import TimedSource
 TARGET = 0.97
 SHARE_TARGET = 3.0  # per cent of all cores
 REST_RATE = 100.0
-REST_SECONDS = (4.0, 24.0)
+REST_SECONDS = (3.0, 15.0)
 SCRAPE_SECONDS = 1.0
 OFF = {"firesteel.metrics.interval": "1 h"}
 
@@ -148,7 +148,7 @@ def main() -> None:
             lambda: slope(lambda count: run_keyed(count, on), *sizes),
             lambda: slope(lambda count: run_keyed(count, OFF), *sizes),
         )
-        seconds = watching(1 if arguments.quick else 3, on)
+        seconds = watching(1 if arguments.quick else 7, on)
     note(f"{scraper.pages} pages were read, the last with {scraper.samples} samples")
     by_cpu = [b.cpu / a.cpu for a, b in zip(watched, alone, strict=True)]
     share = 100 * seconds / (os.cpu_count() or 1)

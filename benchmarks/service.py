@@ -207,6 +207,7 @@ def main() -> None:
             # What reduces stands behind an exchange: two vertices in each pipeline. A task hosts a subtask of each pipeline.
             job = service.run(jar, path, SUBTASKS // (2 * PIPELINES), PAUSE_OF_MANY, PIPELINES)
             service.await_running(job)
+            service.await_spare()
             note("now the paths of a job with many subtasks")
             asked = rest_latencies(service, job, CLIENTS, requests)
             service.cancel(job)
