@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from firesteel.common._override import override
 from firesteel.common.errors import JobExecutionError, ProgramError, short_repr
@@ -21,6 +21,7 @@ from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.plan.exchange import Broadcast, Custom, EdgeDistribution, Global, KeyGroups, Shuffle
 from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
 from firesteel.plan.key_groups import KeyAssignment
+from firesteel.plan.keys import subscript
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.blame import NO_RECORD, RAISED_BY_USERS, Blame, failing_record
 from firesteel.runtime.elements import (
@@ -37,6 +38,9 @@ from firesteel.runtime.runtime_context import without_state
 from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.user_function import UserFunction
 from firesteel.runtime.wire_format import HEADER, encode, encode_chunk_body
+
+#: How records, or records and their timestamps, are added to the buffers of a receiver.
+_Appends = TypeVar("_Appends")
 
 _FIRST_CHUNK = 64
 _CHUNK_BYTES = 512 * 1024
@@ -371,9 +375,20 @@ class KeyedRouter(_UserRouter):
     ) -> None:
         super().__init__(channels, (reader,), blame)
         self._reader = reader
-        self._key_of = reader.selected
+        self._use_keys(reader.selected, placement)
+
+    def _use_keys(self, key_of: Callable[[Any], Any], placement: KeyAssignment) -> None:
+        """Look up what ``key_of`` gives from now on."""
+        self._key_of = key_of
+        self._index = subscript(key_of)
         self._placement = placement
-        self._appends = _AppendByKey(placement, channels.values)
+        buffers = self.channels.values
+        self._appends = {target: buffer.append for target, buffer in buffers.items()}
+        stamps = self.channels.timestamps
+        self._pairs = {target: (append, stamps[target].append) for target, append in self._appends.items()}
+        # By key, of what has been seen. Exact dicts: Python is quicker with them than with any class made of one.
+        self._append_of: dict[Any, Callable[[Any], None]] = {}
+        self._pair_of: dict[Any, tuple[Callable[[Any], None], Callable[[int | None], None]]] = {}
 
     @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -381,29 +396,60 @@ class KeyedRouter(_UserRouter):
         self.channels.prepare(timestamps)
         cursor = iter(values)
         try:
-            self._route(cursor, values, timestamps)
+            self._route(cursor, timestamps)
         except RAISED_BY_USERS as error:
             record = failing_record(values, cursor)
             if not self._is_unhashable(error, record):
                 raise self._blame.error(error, record) from error
-            self._apply_rule_always()
-            # Nothing became of this record; with timestamps, of none of the batch.
-            left = values if timestamps is not None else [record, *cursor]
-            self.receive(left, timestamps)
+            self._use_keys(self._reader.key_of, self._placement.of_formed())
+            left = [record, *cursor]  # nothing became of this one
+            self.receive(left, None if timestamps is None else timestamps[-len(left) :])
             return
         self.channels.write_full()
 
-    def _route(self, cursor: Iterator[Any], values: list[Any], timestamps: Timestamps) -> None:
-        key_of = self._key_of
-        if timestamps is None:
-            append_of = self._appends
-            for value in cursor:
-                append_of[key_of(value)](value)
+    def _route(self, cursor: Iterator[Any], timestamps: Timestamps) -> None:
+        if timestamps is not None:
+            self._route_timed(cursor, timestamps)
+        elif self._index is not None:
+            self._route_by_subscript(cursor)
         else:
-            placement = self._placement
-            targets = [placement[key_of(value)] for value in cursor]
-            _append_all(self.channels.values, targets, values)
-            _append_all(self.channels.timestamps, targets, timestamps)
+            key_of, append_of = self._key_of, self._append_of
+            for value in cursor:
+                key = key_of(value)
+                try:
+                    append = append_of[key]
+                except KeyError:
+                    append = self._learn(append_of, self._appends, key)
+                append(value)
+
+    def _route_by_subscript(self, cursor: Iterator[Any]) -> None:
+        """The same for a selector that is nothing but ``record[index]``, which needs no call."""
+        index, append_of = self._index, self._append_of
+        for value in cursor:
+            try:
+                append = append_of[value[index]]
+            except Exception:  # noqa: BLE001 - a new key; or the record has none, and the user's function says so
+                append = self._learn(append_of, self._appends, self._key_of(value))
+            append(value)
+
+    def _route_timed(self, cursor: Iterator[Any], timestamps: list[int | None]) -> None:
+        key_of, pair_of = self._key_of, self._pair_of
+        # The cursor comes first: it knows which record fails.
+        for value, timestamp in zip(cursor, timestamps, strict=True):
+            key = key_of(value)
+            try:
+                append, append_timestamp = pair_of[key]
+            except KeyError:
+                append, append_timestamp = self._learn(pair_of, self._pairs, key)
+            append(value)
+            append_timestamp(timestamp)
+
+    def _learn(self, known: dict[Any, _Appends], by_target: Mapping[int, _Appends], key: Any) -> _Appends:
+        """What belongs to a key that is not known yet, from now on, too; all are forgotten when there are too many."""
+        if len(known) >= self._placement.limit:
+            known.clear()
+        appends = known[key] = by_target[self._placement.assign(key)]
+        return appends
 
     def _is_unhashable(self, error: BaseException, record: Any) -> bool:
         """Whether the record's key has no hash, and that was seen for the first time."""
@@ -414,26 +460,6 @@ class KeyedRouter(_UserRouter):
         except TypeError:
             return True
         return False
-
-    def _apply_rule_always(self) -> None:
-        self._key_of = self._reader.key_of
-        self._placement = self._placement.of_formed()
-        self._appends = _AppendByKey(self._placement, self.channels.values)
-
-
-class _AppendByKey(dict[Any, Callable[[Any], None]]):
-    """Key -> the ``append`` of the buffer it goes to; forgets its keys when the placement does."""
-
-    def __init__(self, placement: KeyAssignment, buffers: Mapping[int, list[Any]]) -> None:
-        super().__init__()
-        self._placement = placement
-        self._appends = {target: buffer.append for target, buffer in buffers.items()}
-
-    def __missing__(self, key: Any) -> Callable[[Any], None]:
-        if len(self) >= self._placement.limit:
-            self.clear()
-        append = self[key] = self._appends[self._placement.assign(key)]
-        return append
 
 
 def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: list[Any]) -> None:

@@ -64,7 +64,7 @@ from firesteel.spark import worker_socket
 from firesteel.spark.endpoint_secret import TaskEndpoint, resolved
 from firesteel.spark.executor_id import executor_id
 from firesteel.spark.mailbox import END_OF_INPUT, Mailbox, SocketMailbox, ThreadedMailbox
-from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, memory_limit
+from firesteel.spark.memory_watch import MemoryWatch, be_killed_first, collect_less_often, memory_limit
 from firesteel.spark.process_statistics import ProcessMeter
 from firesteel.spark.query_desk import QueryDesk
 from firesteel.spark.snapshot_thread import SnapshotThread
@@ -127,6 +127,7 @@ def run_task(blob: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     setup = replace(setup, plan=replace(setup.plan, options=options))
     setup.files.prepare()
     be_killed_first()
+    collect_less_often()
     _store_settings.use_only(Configuration.from_dict(options))
     if setup.plan.options.get(pyflink_alias.OPTION) == "true":
         pyflink_alias.install()  # modules that tasks import may say "import pyflink" too

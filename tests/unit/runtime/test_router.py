@@ -332,3 +332,46 @@ def test_a_record_that_is_too_large_for_a_row_is_refused_with_size_operator_and_
     edge = Edge(distribution, 1, 1, **AT_MOST_1000)
     with pytest.raises(UserCodeError, match=r"(?s)a record of 50\d\d bytes.* at most 1000; .*operator: Map"):
         edge.send([b"x" * 5000]).flush()
+
+
+def _by_index(record: Any) -> Any:
+    return record[0]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("selector", [_by_index, lambda record: record[0], lambda record: (record[0],)[0]])
+def test_a_list_as_key_in_the_middle_of_a_batch_loses_and_repeats_nothing(selector: Any, timed: bool) -> None:
+    edge = Edge(exchange.KeyGroups(shipped(selector)), 1, 3)
+    records = [(1, "a"), ("two", "b"), ([3], "c"), (1, "d"), ([3], "e"), ("two", "f")]
+    timestamps: list[int | None] = list(range(6))
+    edge.router.receive(list(records), timestamps if timed else None)
+    received = edge.flush()
+    chunks = [chunk for elements in received.values() for chunk in elements if isinstance(chunk, Chunk)]
+    assert sorted(str(value) for chunk in chunks for value in chunk.values) == sorted(map(str, records))
+    for key in (1, "two", [3]):
+        values = [[v for v in chunk.values if v[0] == key] for chunk in chunks]
+        (at_its_receiver,) = (found for found in values if found)
+        assert at_its_receiver == [record for record in records if record[0] == key]
+    if timed:
+        assert all(
+            records[stamp] == value
+            for chunk in chunks
+            for value, stamp in zip(chunk.values, chunk.timestamps, strict=True)
+        )
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_more_keys_than_are_remembered_stay_with_their_receivers(timed: bool) -> None:
+    edge = Edge(exchange.KeyGroups(shipped(lambda record: record[0])), 1, 3)
+    edge.router._placement.limit = 10
+    records = [(n % 37, n) for n in range(500)]
+    edge.router.receive(records, [0] * 500 if timed else None)
+    owners = {(value[0], target) for target, values in edge.values().items() for value in values}
+    assert len(owners) == 37
+    assert all(target == subtask_of_group(key_group_of(key, 128), 128, 3) for key, target in owners)
+
+
+def test_a_record_without_the_field_of_the_key_is_explained_by_the_selector() -> None:
+    edge = Edge(exchange.KeyGroups(shipped(lambda record: record[2])), 1, 3)
+    with pytest.raises(UserCodeError, match=r"(?s)IndexError.*\(7, 8\)"):
+        edge.router.receive([(1, 2, 3), (7, 8)], None)

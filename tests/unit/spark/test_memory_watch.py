@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from firesteel.common.configuration import Configuration
 from firesteel.spark.memory_watch import (
     MemoryLimit,
     MemoryWatch,
+    collect_less_often,
     machine_memory,
     memory_limit,
     resident_bytes,
@@ -104,3 +106,14 @@ def test_a_worker_comes_first_when_the_kernel_needs_memory() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) >= 500
+
+
+@pytest.mark.parametrize(("chosen", "then"), [(700, 10_000), (50_000, 50_000), (0, 0)])
+def test_cycles_are_looked_for_less_often_unless_somebody_has_chosen(chosen: int, then: int) -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(chosen, 7, 9)
+        collect_less_often()
+        assert gc.get_threshold() == (then, 7, 9)
+    finally:
+        gc.set_threshold(*before)
