@@ -6,7 +6,8 @@
   ``programs/java/``, with the jar files of PyFlink; a Java compiler must be there. Bytewax runs the dataflows of
   ``programs/bytewax_flows.py``. Bare Python is the loop that one would write by hand, ``programs/bare.py``.
 
-Two tasks, workers or processes for everybody. A process runs the job at a small size to warm up, then at a small and a
+Two tasks, workers or processes for everybody; PyFlink is measured twice: started as a program, which has the functions of both
+subtasks in one Python process, and with a process for each slot, as on a cluster. A process runs the job at a small size to warm up, then at a small and a
 large size in turns; the rate is the difference in records over the difference in seconds, and every engine must give
 the same results. A peer that cannot be measured is named, and the others go on.
 """
@@ -26,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from _contest import (
+    AS_A_PROGRAM,
+    PER_SLOT,
     PROGRAMS,
     PYFLINK,
     TUNED,
@@ -70,6 +73,7 @@ class Engine:
     command: Callable[[str], list[str]]
     sizes: Mapping[str, tuple[int, int]]
     options: tuple[str, ...] = ()
+    environment: Mapping[str, str] | None = None
 
     def sizes_of(self, program: str, quick: bool) -> tuple[int, int]:
         """The small and the large size."""
@@ -155,14 +159,16 @@ def flink_jars(interpreter: Path) -> str:
 @contextmanager
 def engines(quick: bool) -> Iterator[dict[str, Engine]]:
     """All of them by name, ours first; quick leaves out PyFlink's defaults, which take long."""
+    tuned = _sizes((0.1, 1), (0.02, 0.2), (0.02, 0.26), (0.02, 0.12))
     with tempfile.TemporaryDirectory(prefix="firesteel-engines-") as directory:
         found = {
             OURS: Engine(on_firesteel, _sizes((2, 14), (2, 14), (1, 9), (1, 7))),
             "Flink, Java": Engine(FlinkInJava(Path(directory)), _sizes((5, 35), (3, 18), (3, 18), (2, 10))),
-            "PyFlink, tuned": Engine(
-                on_pyflink, _sizes((0.1, 1), (0.02, 0.2), (0.02, 0.26), (0.02, 0.12)), TUNED
+            "PyFlink, tuned": Engine(on_pyflink, tuned, TUNED, AS_A_PROGRAM),
+            PER_SLOT: Engine(on_pyflink, tuned, TUNED),
+            "PyFlink, defaults": Engine(
+                on_pyflink, _sizes((0.1, 1), (0.005, 0.045), None, None), environment=AS_A_PROGRAM
             ),
-            "PyFlink, defaults": Engine(on_pyflink, _sizes((0.1, 1), (0.005, 0.045), None, None)),
             "Bytewax": Engine(on_bytewax, _sizes((1, 7), (0.1, 0.9), None, (0.01, 0.07))),
             "bare Python": Engine(on_bare_python, _sizes((1, 13), (1, 13), (1, 13), (1, 13))),
         }
@@ -188,7 +194,9 @@ def compare(results: Results, program: str, them: Mapping[str, Engine], repeat: 
             continue
         try:
             sizes = engine.sizes_of(program, results.quick)
-            measured = measure(engine.command(program), sizes, engine.options, repeat, timeout)
+            measured = measure(
+                engine.command(program), sizes, engine.options, repeat, timeout, engine.environment
+            )
             must_be_right(program, measured.results, [sizes[0], *sizes * repeat])
         except ContestError as error:
             results.problem(f"{program} on {name}: {error}")

@@ -5,7 +5,8 @@ them as they are; ``firesteel run --pyflink`` runs them on Spark. One process ru
 warm up, then at a small and a large size in turns. The rate is the difference in records over the difference in
 seconds: starting up costs nothing here on either side.
 
-PyFlink is measured with its defaults and tuned. It lives in a virtual environment of its own, made on first
+PyFlink is measured with its defaults and tuned, as its users start it; and once more with a Python process for each slot, as on
+a cluster. It lives in a virtual environment of its own, made on first
 use; FIRESTEEL_PYFLINK_PYTHON names the interpreter of an existing one.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from _contest import THREADS, TUNED, firesteel_command, measure, pyflink_command
+from _contest import AS_A_PROGRAM, PER_SLOT, THREADS, TUNED, firesteel_command, measure, pyflink_command
 from _harness import at_least, parser, rate_text, ratio_text
 from _results import begin
 
@@ -62,10 +63,13 @@ def compare(contest: Contest, repeat: int, threads: bool) -> list[list[str]]:
     ours = measure(firesteel_command(contest.program), contest.ours, (), repeat).rate
     rows = [[contest.program, "Firesteel", rate_text(ours), "", ""]]
     for name, (sizes, options, target) in peers.items():
-        theirs = measure(pyflink_command(contest.program), sizes, options, repeat).rate
+        theirs = measure(
+            pyflink_command(contest.program), sizes, options, repeat, environment=AS_A_PROGRAM
+        ).rate
         row = ["", name, rate_text(theirs), f"{ratio_text(ours / theirs)}x"]
         rows.append([*row, at_least(ours / theirs, target)])
-    return rows
+    theirs = measure(pyflink_command(contest.program), contest.tuned, TUNED, repeat).rate
+    return [*rows, ["", PER_SLOT, rate_text(theirs), f"{ratio_text(ours / theirs)}x", ""]]
 
 
 def _arguments() -> argparse.Namespace:
