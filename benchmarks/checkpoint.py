@@ -293,7 +293,7 @@ def written(backend: HashMapBackend, services: _Services, directory: str) -> Seg
     file = SnapshotFile(whole, services)
     while not whole.is_serialised:
         whole.step(4096)
-        file.write(whole.take())
+        file.write(whole.drain())
     file.finish()
     assert whole.handles is not None
     return whole.handles[0].keyed[0]

@@ -116,6 +116,10 @@ class ChannelWriter:
             self._sequence[target] += 1
             self._outbox.add(self._rows[target], payload)
 
+    def hurry(self) -> None:
+        """What was written last may not wait for more."""
+        self._outbox.hurry()
+
     def signal_one(self, element: Element) -> None:
         """A signal to one receiver, each time to the next one, behind the records for it."""
         target = self.targets[self._next_marked]
@@ -223,8 +227,9 @@ class Router:
         self.channels.signal(StreamStatus(active))
 
     def barrier(self, order: CheckpointOrder) -> None:
-        """To every receiver."""
+        """To every receiver, at once: the whole job waits for it."""
         self.channels.signal(Barrier(order))
+        self.channels.hurry()
 
     def latency_marker(self, marker: LatencyMarker) -> None:
         """To one receiver, each time to the next one: so many receivers do not make many markers of one."""
@@ -550,11 +555,16 @@ class Outbox:
         self._rows: list[tuple[int, bytes]] = []
         self._bytes = 0
         self._stuck: set[int] = set()
+        self._hurries = False
 
     def add(self, row: int, payload: bytes) -> None:
         """Append a payload for task ``row`` of the next stage."""
         self._rows.append((row, payload))
         self._bytes += len(payload)
+
+    def hurry(self) -> None:
+        """Somebody waits for what is in it: it leaves with the next look, and is pushed through."""
+        self._hurries = True
 
     def relieve(self) -> None:
         """Let rows leave when there are many; called where nothing of the task is half done."""
@@ -563,15 +573,16 @@ class Outbox:
 
     @property
     def has_much(self) -> bool:
-        """Whether there is enough in it for a batch of its own."""
-        return len(self._rows) >= _MANY_ROWS or self._bytes >= _MANY_BYTES
+        """Whether there is enough in it for a batch of its own, or somebody waits for it."""
+        return self._hurries or len(self._rows) >= _MANY_ROWS or self._bytes >= _MANY_BYTES
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def take(self, flush: bool) -> list[tuple[int, bytes]]:
-        """All rows so far; with ``flush`` also what pushes the last one of each receiver through."""
+        """All rows so far; with ``flush``, or when somebody waits, also what pushes the last one of each receiver through."""
         rows, self._rows, self._bytes = self._rows, [], 0
+        flush, self._hurries = flush or self._hurries, False
         self._stuck.update(row for row, _ in rows)
         if flush and self._stuck:
             rows += [(row, FLUSH) for row in sorted(self._stuck)]

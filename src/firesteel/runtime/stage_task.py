@@ -67,9 +67,12 @@ from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.subtask_snapshot import SubtaskSnapshot, segment_reader
 from firesteel.runtime.vertex import VertexSubtask
 from firesteel.runtime.watermark_stalls import explain, watches_of
-from firesteel.runtime.wire_format import Header, read_header
+from firesteel.runtime.wire_format import BARRIER, Header, read_header
 
 _ENTRIES_AT_ONCE = 2048
+#: Of the buffer time-out: when partly filled chunks leave at the next look. A task looks up about every tenth of it, and what has
+#: left is still to arrive.
+_SHARE_OF_TIMEOUT = 0.75
 _LOOK_SECONDS = 0.001
 
 
@@ -120,7 +123,7 @@ class StageTask:
         # A vertex without buffer timeout sends only full chunks, whatever its neighbours do.
         self._flushing = [vertex for vertex in self._vertices if vertex.plan.buffer_timeout_ms >= 0]
         timeouts = [vertex.plan.buffer_timeout_ms / 1000 for vertex in self._flushing]
-        self._buffer_timeout = min(timeouts, default=math.inf)
+        self._flush_after = _SHARE_OF_TIMEOUT * min(timeouts, default=math.inf)
         self._flushed_at = self._opened_at = 0.0
 
     def _watch_queryable_states(self) -> QueryableStates:
@@ -263,6 +266,8 @@ class StageTask:
             )
         tasks = self._plan.stages[self._stage.index + 1].tasks
         self._outbox.add((target.first_task + header.target) % tasks, bytes(payload))
+        if header.kind == BARRIER:
+            self._outbox.hurry()
 
     def poll(self) -> bool:
         """Let every source that is ready produce one batch and every timer that is due fire.
@@ -448,7 +453,9 @@ class StageTask:
         When the task is idle, or the buffer timeout is over, partly filled chunks leave too: an idle
         pipeline answers at once, a busy one sends big chunks.
         """
-        flush = idle or self._timed_out()
+        flush = idle
+        if self.flush_is_due:
+            flush, self._flushed_at = True, self._services.now()
         if flush:
             for vertex in self._flushing:
                 vertex.flush()
@@ -456,7 +463,7 @@ class StageTask:
 
     @property
     def has_much_to_send(self) -> bool:
-        """Whether there are enough rows for it to be worth sending them."""
+        """Whether there are enough rows for it to be worth sending them, or somebody waits for one of them."""
         return self._outbox.has_much
 
     @property
@@ -464,12 +471,10 @@ class StageTask:
         """How many records have left so far, those of relayed payloads not counted."""
         return sum(vertex.records_sent for vertex in self._vertices)
 
-    def _timed_out(self) -> bool:
-        now = self._services.now()
-        if now - self._flushed_at < self._buffer_timeout:
-            return False
-        self._flushed_at = now
-        return True
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether partly filled chunks have waited for so long that the next look may come when their time is over."""
+        return self._services.now() - self._flushed_at >= self._flush_after
 
     def report(self) -> TaskReport:
         """Counters, accumulators and metrics so far."""

@@ -323,7 +323,8 @@ class TaskShell:
             now = time.monotonic()
             # Slow user code makes few results: each may leave at once, before the next call lasts long too.
             flush = (not busy or now - began > _LONG_SECONDS) and self._pace.pause(now) <= 0
-            if flush or now - self._sent_at >= self._send_seconds or task.has_much_to_send:
+            is_due = now - self._sent_at >= self._send_seconds or task.has_much_to_send or task.flush_is_due
+            if flush or is_due:
                 self._sent_at = now
                 rows = task.take(idle=flush)
                 if rows:

@@ -43,6 +43,8 @@ __all__ = [
 
 _VIEW_FROM = 128  # elements; fewer are copied in less time than a view takes
 _all_atomic = ATOMIC.issuperset
+#: Exact types of values that are stored as they are; None is no value.
+_KEPT_AS_IT_IS = frozenset(ATOMIC - {type(None)} | {tuple})
 
 
 def private_values(values: Iterable[Any], own: Iterable[Any] = ()) -> list[Any]:
@@ -109,12 +111,10 @@ class HeapValueState(HeapState, ValueState[Any]):
     @override
     def update(self, value: Any) -> None:
         """Replace the value; None clears it."""
-        kind = type(value)
-        if kind is tuple or kind in ATOMIC:
-            if value is None:
-                self.clear()
-            else:
-                self._table[self._keys.current_key] = value
+        if type(value) in _KEPT_AS_IT_IS:
+            self._table[self._keys.current_key] = value
+        elif value is None:
+            self.clear()
         else:
             key = self._keys.current_key
             self._table[key] = value if self._get(key) is value else private(value)

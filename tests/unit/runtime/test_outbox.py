@@ -39,3 +39,15 @@ def test_many_rows_or_many_bytes_are_worth_a_batch_of_their_own() -> None:
     assert [box.has_much for box in (few, many, large)] == [False, True, True]
     many.take(flush=False)
     assert not many.has_much
+
+
+def test_what_others_wait_for_leaves_at_once_with_all_that_was_stuck() -> None:
+    outbox = Outbox()
+    outbox.add(1, b"a")
+    outbox.take(flush=False)
+    outbox.add(0, b"barrier")
+    outbox.hurry()
+    assert outbox.has_much
+    assert outbox.take(flush=False) == [(0, b"barrier"), (0, FLUSH), (1, FLUSH)]
+    assert not outbox.has_much
+    assert outbox.take(flush=True) == []

@@ -18,11 +18,12 @@ from firesteel.graph.stream_graph import Chaining, Edge
 from firesteel.metrics import MetricKind
 from firesteel.plan.exchange import Broadcast, Rebalance
 from firesteel.plan.job_plan import JobPlan
-from firesteel.plan.messages import OperatorStatistics
+from firesteel.plan.messages import OperatorStatistics, TriggerCheckpoint
 from firesteel.plan.operator_specs import TimestampsSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, Watermark
-from firesteel.runtime.wire_format import encode
+from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.elements import END_OF_INPUT, Barrier, Chunk, Element, StreamStatus, Watermark
+from firesteel.runtime.wire_format import decode, encode, read_header
 from firesteel.testing.scripted_source import (
     Emit,
     EmitWatermark,
@@ -44,6 +45,22 @@ def two_stages(source: Any, function: Any = lambda v: v, **options: Any) -> JobP
     stream = flow.source(source, parallelism=1)
     flow.collect(flow.map(stream, function, by=Rebalance()), "out")
     return flow.plan(**options)
+
+
+def with_an_edge_that_skips_stages() -> tuple[JobPlan, int]:
+    """A plan and the number of an edge of it from the first to the last of four stages."""
+    flow = Flow()
+    source = flow.source([1])
+    far = flow.map(
+        flow.map(source, lambda v: v, by=Rebalance(), parallelism=2),
+        lambda v: v,
+        by=Rebalance(),
+        parallelism=3,
+    )
+    joined = flow.map([far, source], lambda v: v, by=Broadcast(), parallelism=3)
+    flow.collect(joined, "out")
+    plan = flow.plan()
+    return plan, next(e.id for e in plan.edges if e.source == 0 and plan.vertices[e.target].stage == 3)
 
 
 def receiving(function: Any = lambda v: v) -> TaskHarness:
@@ -109,6 +126,39 @@ def test_the_buffer_timeout_flushes_a_busy_task() -> None:
     assert task.elements(idle=False) == []
     task.services.clock.advance(0.06)
     assert len(task.elements(idle=False)) == 1
+
+
+def test_a_look_in_the_last_quarter_of_the_buffer_timeout_flushes_because_the_next_one_may_be_too_late() -> (
+    None
+):
+    task = TaskHarness(two_stages(ScriptedSource([Emit([1]), WaitForever()]), **{BUFFER_TIMEOUT: "100 ms"}))
+    task.task.poll()
+    task.services.clock.advance(0.074)
+    assert not task.task.flush_is_due
+    task.services.clock.advance(0.002)
+    assert task.task.flush_is_due
+    assert len(task.elements(idle=False)) == 1
+    assert not task.task.flush_is_due
+
+
+def test_a_barrier_does_not_wait_for_the_buffer_timeout() -> None:
+    task = TaskHarness(two_stages(ScriptedSource([Emit([1]), WaitForever()]), **{BUFFER_TIMEOUT: "1 h"}))
+    task.task.poll()
+    assert task.task.take(idle=False) == []
+    order = CheckpointOrder(1, 0)
+    task.task.obey(TriggerCheckpoint(order))
+    assert task.task.has_much_to_send
+    *rows, flush = task.task.take(idle=False)
+    assert [decode(read_header(payload).kind, payload) for _, payload in rows] == [Chunk([1]), Barrier(order)]
+    assert flush == (0, b"")
+
+
+def test_a_relayed_barrier_does_not_wait_either() -> None:
+    plan, skipping = with_an_edge_that_skips_stages()
+    task = TaskHarness(plan, stage=1, index=1)
+    payload = row(Barrier(CheckpointOrder(1, 0)), 0, target=2, edge=skipping)
+    task.task.receive(memoryview(payload))
+    assert task.task.take(idle=False) == [(2, payload), (2, b"")]
 
 
 def test_a_buffer_timeout_of_zero_flushes_at_every_look() -> None:
@@ -251,22 +301,12 @@ def test_an_idle_source_becomes_active_with_its_next_record_and_for_its_end() ->
 
 
 def test_an_edge_that_skips_a_stage_is_relayed_unopened() -> None:
-    flow = Flow()
-    source = flow.source([1])
-    far = flow.map(
-        flow.map(source, lambda v: v, by=Rebalance(), parallelism=2),
-        lambda v: v,
-        by=Rebalance(),
-        parallelism=3,
-    )
-    joined = flow.map([far, source], lambda v: v, by=Broadcast(), parallelism=3)
-    flow.collect(joined, "out")
-    plan = flow.plan()
-    skipping = next(e for e in plan.edges if e.source == 0 and plan.vertices[e.target].stage == 3)
+    plan, skipping = with_an_edge_that_skips_stages()
     task = TaskHarness(plan, stage=1, index=1)
-    payload = row(Chunk(["opaque"]), 0, target=2, edge=skipping.id)
+    payload = row(Chunk(["opaque"]), 0, target=2, edge=skipping)
     task.task.receive(memoryview(payload))
-    assert task.task.take(idle=True) == [(2, payload), (2, b"")]
+    assert task.task.take(idle=False) == [(2, payload)]
+    assert task.task.take(idle=True) == [(2, b"")]
 
 
 # Polling -----------------------------------------------------------------------------------------------
