@@ -134,6 +134,10 @@ def test_a_job_restarts_from_the_copy_that_is_good(
 
 
 def test_the_crash_simulation_reads_and_loses_copies() -> None:
-    outcomes = [simulate(seed) for seed in range(20)]
-    assert any(outcome.local_reads for outcome in outcomes)
-    assert any(outcome.local_losses for outcome in outcomes)
+    reads = losses = 0
+    for seed in range(200):  # it happens in about one of ten
+        outcome = simulate(seed)
+        reads, losses = reads + outcome.local_reads, losses + outcome.local_losses
+        if reads and losses:
+            return
+    pytest.fail(f"no seed has both: {reads} reads, {losses} losses")

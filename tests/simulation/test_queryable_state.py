@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -348,7 +349,13 @@ def test_what_is_given_can_only_be_read(rest: RestClient, client: QueryableState
 
 
 class Twice(KeyedProcessFunction):
-    """Adds every number twice, and so much comes out in between that the call has to pause there."""
+    """Adds every number twice, and so much comes out in between that the call has to pause there.
+
+    It begins when there is a file: when somebody is ready to ask.
+    """
+
+    def __init__(self, begins: Path) -> None:
+        self._begins = begins
 
     def open(self, runtime_context: RuntimeContext) -> None:
         descriptor = ListStateDescriptor("numbers", Types.LONG())
@@ -356,21 +363,28 @@ class Twice(KeyedProcessFunction):
         self._numbers = runtime_context.get_list_state(descriptor)
 
     def process_element(self, value: int, ctx: Any) -> Iterator[bytes]:
+        while not self._begins.exists():
+            time.sleep(0.001)
         self._numbers.add(value)
         for _ in range(20):
             yield bytes(1 << 20)
         self._numbers.add(value)
 
 
-def test_nobody_sees_half_of_what_a_record_does(rest: RestClient, client: QueryableStateClient) -> None:
+def test_nobody_sees_half_of_what_a_record_does(
+    rest: RestClient, client: QueryableStateClient, tmp_path: Path
+) -> None:
+    begins = tmp_path / "begins"
     env = environment()
     source = ScriptedSource([*(Emit([number]) for number in range(40)), WaitForever()])
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "Numbers")
-    twice = numbers.key_by(lambda number: number % 2, key_type=Types.LONG()).process(Twice())
+    twice = numbers.key_by(lambda number: number % 2, key_type=Types.LONG()).process(Twice(begins))
     twice.rebalance().map(len).add_sink(DiscardingSink())
     job = env.execute_async("twice")
     descriptor = ListStateDescriptor("x", Types.LONG())
     lengths: set[int] = set()
+    rest.get(f"/jobs/{job.get_job_id()}")  # the first answer of an interface takes as long as its imports
+    begins.touch()
     while len(seen := _numbers(client, job, descriptor)) < 40:
         lengths.add(len(seen))
         assert seen[::2] == seen[1::2]
