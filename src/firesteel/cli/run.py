@@ -197,8 +197,7 @@ class Jobs(launch.JobObserver):
 
     def cancel(self) -> None:
         """End what still runs, all at once, and wait for it; what it has saved stays: nobody has asked for the end."""
-        for future in [client.interrupt(KeyboardInterrupt()) for client in self._running()]:
-            future.result()
+        self._end(self._running(), KeyboardInterrupt())
 
     def cancelled(self) -> Iterator[str]:
         """A sentence for each job that was cancelled."""
@@ -210,9 +209,13 @@ class Jobs(launch.JobObserver):
     def interrupt(self, reason: KeyboardInterrupt) -> None:
         """End what still runs in this process, as the signal wants it, and wait; a second Ctrl-C does not wait."""
         is_kill = isinstance(reason, ProcessTerminated)
-        to_end = [client for client in self._running() if is_kill or not client.is_interrupted]
-        for future in [client.interrupt(reason) for client in to_end]:
-            future.result()
+        self._end([client for client in self._running() if is_kill or not client.is_interrupted], reason)
+
+    def _end(self, clients: list[MasterJobClient], reason: KeyboardInterrupt) -> None:
+        for client in clients:
+            client.interrupt(reason)
+        for client in clients:
+            client.wait_until_over()
 
     def handed_over(self) -> Iterator[str]:
         """A sentence for each job that another driver resumes."""

@@ -140,14 +140,19 @@ class MasterJobClient(JobClient):
         return over
 
     def give_up(self, reason: BaseException) -> None:
-        """End a job whose submission was broken off, whether it has begun or not; it is over when this returns."""
+        """End a job whose submission was broken off, whether it has begun or not.
+
+        It is over when this returns, unless somebody who waited for that was told a second time not to.
+        """
+        has_waited = self.is_interrupted
         if isinstance(reason, KeyboardInterrupt):
             self.interrupt(reason)
         # Whoever leads the job may not be bound to it yet, and has not heard then that it is to be handed over. If the
         # job ends already, for whatever reason, this changes nothing.
         self._master.fail(reason)
         self._master.start()  # it has to run to end in order
-        self._master.over.wait()
+        if not has_waited:
+            self._master.over.wait()
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -267,6 +272,13 @@ class MasterJobClient(JobClient):
         """Wait for the end. Ctrl-C cancels the job, waits until it is over, and raises KeyboardInterrupt."""
         self.outcome_requested = True
         return self._interruptible(self._outcome)
+
+    def wait_until_over(self) -> None:
+        """Wait for the end, however it ends, where Ctrl-C may come at any moment.
+
+        Not by a future: a signal that comes just before a thread begins to wait without a time limit is not seen until it wakes.
+        """
+        self._master.over.wait()
 
     def wait_until_deployed(self) -> None:
         """Wait until the engine has accepted the job; raises the reason when it does not."""

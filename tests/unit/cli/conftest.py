@@ -44,7 +44,7 @@ class Attempt:
         else:
             self.master.deliver(task, TextOutput("waiting\\n"))
             self.inboxes[task].get()
-            if self.what == "deaf":
+            if self.what.startswith("deaf"):
                 self.master.deliver(task, TextOutput("told to end\\n"))
                 threading.Event().wait()
             self.master.deliver(task, TaskCancelled())
@@ -66,7 +66,10 @@ class Engine:
         pass
 
     def start(self, deployment, master):
-        return Attempt(deployment, master)
+        attempt = Attempt(deployment, master)
+        if attempt.what.endswith("not deployed"):
+            threading.Event().wait()
+        return attempt
 
 
 def submit(name):

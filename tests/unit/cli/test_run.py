@@ -157,7 +157,9 @@ def test_interrupted_job_is_cancelled(program: Programs, number: int, code: int,
     assert process.returncode == code
 
 
-@pytest.mark.parametrize("how", ["engine.execute('deaf')", "engine.submit('deaf')"])
+@pytest.mark.parametrize(
+    "how", ["engine.execute('deaf')", "engine.submit('deaf')", "engine.execute('deaf, not deployed')"]
+)
 def test_second_interrupt_does_not_wait(program: Programs, how: str) -> None:
     options = ["-D", "firesteel.cancel.grace=1 h", "-p", "1"]
     command = [*COMMAND, *options, program(f"import engine; {how}")]
