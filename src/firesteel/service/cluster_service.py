@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 
 #: How long drivers may take to end when they are told to, before they are ended.
 _GRACE_SECONDS = 20.0
+#: How long those may take whose jobs are over, before they count as drivers that do not want to end.
+_MOMENT_SECONDS = 5.0
 
 
 class ClusterService:
@@ -165,9 +167,17 @@ class _Led:
 
 
 def end_all_drivers(folder: ServiceFolder) -> int:
-    """End the drivers of a folder whose service has ended; a service that is started there later resumes their jobs."""
+    """End the drivers of a folder whose service has ended; a service that is started there later resumes their jobs.
+
+    Returns how many were ended. Those whose jobs are over are about to end by themselves, and have not said how yet: they get a moment.
+    """
     reports = [job.report() for job in folder.all_jobs() if job.end() is None]
-    marks = [report.process for report in reports if report is not None and is_alive(report.process)]
+    alive = [report for report in reports if report is not None and is_alive(report.process)]
+    ending = [each.process for each in alive if each.jobs and all(job.is_over for job in each.jobs)]
+    deadline = time.monotonic() + _MOMENT_SECONDS
+    while any(map(is_alive, ending)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    marks = [each.process for each in alive if is_alive(each.process)]
     for mark in marks:
         # By force: a driver that is told to end cancels its jobs, and these are to go on another day.
         end_driver(mark, by_force=True)

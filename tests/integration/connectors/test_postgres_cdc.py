@@ -424,8 +424,10 @@ def test_a_slot_that_is_gone_or_stands_elsewhere_is_said(database: TestDatabase,
 
 def test_a_slot_that_somebody_else_reads_from_is_said(database: TestDatabase, capture: Open) -> None:
     create(database)
-    capture()
+    first = capture(mode="never")
     wait_for_slot(database)
+    database.execute("INSERT INTO t VALUES (6, 'a')")
+    first.read(1)  # it does not only hold the slot that it has just made, but reads from it
     with pytest.raises(Exception, match="somebody else reads from the replication slot"):
         capture(beside=True, mode="never", patience=0).read(1)
 
