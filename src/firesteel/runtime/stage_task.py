@@ -450,8 +450,8 @@ class StageTask:
     def take(self, idle: bool) -> list[tuple[int, bytes]]:
         """Rows for the next stage.
 
-        When the task is idle, or the buffer timeout is over, partly filled chunks leave too: an idle
-        pipeline answers at once, a busy one sends big chunks.
+        When the task is idle, or the buffer timeout would be over at the next look, partly filled chunks leave too: an
+        idle pipeline answers at once, a busy one sends big chunks.
         """
         flush = idle
         if self.flush_is_due:
