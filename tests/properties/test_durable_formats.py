@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from firesteel.checkpoint import blocks, layout
-from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, read_segment
+from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, file_header, read_segment
 from firesteel.checkpoint.manifest import Manifest, OperatorState
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.state_pickle import dumps, loads
@@ -126,13 +126,12 @@ class WrittenFile:
 @st.composite
 def state_files(draw: st.DrawFn) -> WrittenFile:
     values = draw(st.lists(st.lists(VALUES, max_size=4), min_size=1, max_size=3))
-    parts: list[bytes] = []
-    file = StateFileWriter(parts.append, "f", draw(st.booleans()))
+    parts = [file_header()]
+    file = StateFileWriter("f", draw(st.booleans()))
     segments = []
     for blocks_of_segment in values:
         writer = file.segment()
-        for value in blocks_of_segment:
-            writer.add(dumps(value))
+        parts += [writer.add(dumps(value)) for value in blocks_of_segment]
         segments.append(writer.finish())
     return WrittenFile(b"".join(parts), segments, values)
 
@@ -282,8 +281,8 @@ class History:
             directory = self.random.choice([layout.SHARED, layout.checkpoint_directory(id)])
             file = layout.state_file(directory, 0, subtask, self.attempt, id)
             output = self.job.storage.create(file)
-            writer = StateFileWriter(output.write, file).segment()
-            writer.add(b"state of %d" % id)
+            writer = StateFileWriter(file).segment()
+            output.write(file_header() + writer.add(b"state of %d" % id))
             output.close()
             handles.append(OperatorHandle("op", subtask, (*(() if full else chain), writer.finish())))
         return Manifest(

@@ -9,6 +9,9 @@ A call is on the walk when one of its arguments or its result holds what is foll
 bytes - and when it leads to such a call. The state that a checkpoint saves and the file that it commits contain the word,
 too, and are followed from its trigger on. So whatever runs on the way but handles something else is not on the walk, such as
 clocks; nor is what opens and closes tasks, what deletes older checkpoints, functions of users, the simulator, libraries.
+
+A file is passed when the walk goes on from it into another one. It only looks into the others, such as those that frame
+blocks or name files, and comes straight back: who wants to follow it can leave them out.
 """
 
 from __future__ import annotations
@@ -98,12 +101,12 @@ class Walk:
 
     @property
     def files(self) -> list[str]:
-        """Those that are passed, in the order in which they are reached."""
+        """All that are reached, in this order."""
         return list(dict.fromkeys(call.file for call in self.calls))
 
     @property
     def through(self) -> list[str]:
-        """Those from which the walk goes on into another one; the others are ends that it comes back from."""
+        """Those that it passes: it goes on from them into another one. The others are ends that it comes back from."""
         callers = [(call.file, call.caller.file) for call in self.calls if call.caller is not None]
         leading = {caller for file, caller in callers if caller != file}
         return [file for file in self.files if file in leading]
@@ -123,11 +126,12 @@ class Walk:
         return sum(one.file != other.file for one, other in itertools.pairwise(self.calls))
 
     def __str__(self) -> str:
+        passed, ends = len(self.through), len(self.files) - len(self.through)
         figures = (
-            f"{len(self.files)} files ({len(self.through)} lead on to others), {self.functions} functions, "
+            f"passes {passed} files and looks into {ends} that lead to no other: {self.functions} functions, "
             f"{self.changes} changes of file"
         )
-        return "\n".join([f"{self.name}: {figures}", "", *self._lines(), ""])
+        return "\n".join([f"{self.name} {figures}", "", *self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
         """One line for every stay in a file; what is repeated at once is shown once."""

@@ -52,27 +52,25 @@ def file_header() -> bytes:
 
 
 class SegmentWriter:
-    """Frames the blocks of one segment and gives them to ``write``; without ``write`` they stay in the segment."""
+    """Frames the blocks of one segment: whoever has the file writes what `add` gives. Without a file they stay in the segment."""
 
-    def __init__(
-        self,
-        write: Callable[[bytes], object] | None = None,
-        file: str = "",
-        offset: int = 0,
-        compress: bool = False,
-    ) -> None:
-        self._inline: list[bytes] = []
-        self._write = self._inline.append if write is None else write
+    def __init__(self, file: str = "", offset: int = 0, compress: bool = False) -> None:
         self._file = file
         self._offset = offset
         self._compress = compress
+        self._inline: list[bytes] = []
         self._checksum = 0
         #: Bytes and blocks so far.
         self.length = 0
         self.blocks = 0
 
-    def add(self, payload: bytes) -> None:
-        """Append a block."""
+    @property
+    def end(self) -> int:
+        """Where the file ends with the blocks so far."""
+        return self._offset + self.length
+
+    def add(self, payload: bytes) -> bytes:
+        """Append a block; its bytes."""
         flags = 0
         if self._compress and len(smaller := zlib_compress(payload, _COMPRESSION_LEVEL)) < len(payload):
             payload, flags = smaller, _COMPRESSED
@@ -81,36 +79,34 @@ class SegmentWriter:
         self._checksum = crc32(block, self._checksum)
         self.length += len(block)
         self.blocks += 1
-        self._write(block)
+        if not self._file:
+            self._inline.append(block)
+        return block
 
     def finish(self) -> Segment:
-        """The description of what was written; inline when there was nowhere to write to."""
+        """The description of what was added; inline without a file."""
         return Segment(
             self._file, self._offset, self.length, self.blocks, self._checksum, inline=b"".join(self._inline)
         )
 
 
 class StateFileWriter:
-    """One state file: segments one after the other. The header is written with the first segment."""
+    """The segments of one state file, one after the other. The file begins with `file_header`."""
 
-    def __init__(self, write: Callable[[bytes], object], file: str, compress: bool = False) -> None:
-        self._write = write
+    def __init__(self, file: str, compress: bool = False) -> None:
         self._file = file
         self._compress = compress
         self._current: SegmentWriter | None = None
-        #: Length of the file so far.
-        self.length = 0
+
+    @property
+    def length(self) -> int:
+        """Length of the file so far."""
+        return HEADER_LENGTH if self._current is None else self._current.end
 
     def segment(self) -> SegmentWriter:
         """Begin the next segment; the one before must be complete."""
-        if self.length == 0:
-            self._write_counted(file_header())
-        self._current = SegmentWriter(self._write_counted, self._file, self.length, self._compress)
+        self._current = SegmentWriter(self._file, self.length, self._compress)
         return self._current
-
-    def _write_counted(self, data: bytes) -> None:
-        self.length += len(data)
-        self._write(data)
 
 
 def read_segment(source: Readable | bytes | None, segment: Segment) -> Iterator[bytes]:

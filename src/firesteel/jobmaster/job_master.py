@@ -79,7 +79,6 @@ from firesteel.jobmaster.instructions import (
     SubsumeOlder,
 )
 from firesteel.jobmaster.interruptible_event import CallsAtEnd, InterruptibleEvent
-from firesteel.jobmaster.io_thread import IoThread
 from firesteel.jobmaster.job_lifecycle import CANCEL_KILL_SECONDS, FORCE_SECONDS
 from firesteel.jobmaster.job_metrics import checkpoint_metrics
 from firesteel.jobmaster.job_snapshot import JobSnapshot
@@ -638,6 +637,40 @@ class JobMaster:
                 listener.status_changed(self, status)
             except Exception:  # noqa: BLE001 - who watches a job must not be able to end it
                 _LOG.warning("a listener of job '%s' failed", self.name, exc_info=True)
+
+
+class IoThread:
+    """Does slow things one after the other, so that the master's own thread never waits for them.
+
+    The thread exists from the first piece of work on.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Have something done; what it raises is logged."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._work.put(work)
+
+    def close(self, seconds: float) -> bool:
+        """Do what is left, within ``seconds``; whether all was done."""
+        if self._thread is None:
+            return True
+        self._work.put(None)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            try:
+                work()
+            except Exception:  # noqa: BLE001 - the next piece of work has nothing to do with it
+                _LOG.exception("work in thread %s failed", self._name)
 
 
 class _Clock:

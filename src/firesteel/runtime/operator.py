@@ -4,14 +4,14 @@ Operators take whole batches: a list of values and, when the stream has event ti
 timestamps. They hand whole batches on through their `Output`. No object is made per record, and no call
 crosses operators per record.
 
-An operator passes its part in checkpoints on to its user function (`FunctionState`): this gets its states before ``open``,
-brings them up to date, and hears how a checkpoint ended.
+An operator passes its part in checkpoints on to its user functions (`FunctionState`): they get their states before ``open``,
+bring them up to date, and hear how a checkpoint ended.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -135,6 +135,8 @@ class Operator:
     culprit: Any = NO_RECORD
     current_watermark: int = -(2**63)
     output: Output
+    #: The part of its user functions in checkpoints.
+    function_states: Sequence[FunctionState] = ()
 
     def open(self, context: OperatorContext) -> None:
         """Prepare; user functions are opened here."""
@@ -190,14 +192,25 @@ class Operator:
     def prepare_barrier(self, order: CheckpointOrder) -> None:
         """A barrier is about to leave: emit now what has to be before it."""
 
+    def initialize_functions(self, context: OperatorContext) -> None:
+        """Let the user functions ask for their states, with what was restored in them; before they are opened."""
+        for function_state in self.function_states:
+            function_state.initialize(context)
+
     def snapshot(self, order: CheckpointOrder) -> None:
         """Bring the states of the subtask up to date: what they hold now belongs to the checkpoint."""
+        for function_state in self.function_states:
+            function_state.snapshot(order)
 
     def notify_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is durable, and with it every earlier one."""
+        for function_state in self.function_states:
+            function_state.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was given up."""
+        for function_state in self.function_states:
+            function_state.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
         """Release resources; called once, also after a failure."""

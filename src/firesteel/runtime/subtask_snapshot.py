@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, read_segment
+from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, file_header, read_segment
 from firesteel.checkpoint.local_copies import LocalCopies, SegmentCopy
 from firesteel.checkpoint.storage import Output, Storage, join_uri, shown
 from firesteel.common.errors import CheckpointError, CorruptStateError
@@ -166,7 +166,7 @@ class SnapshotFile:
         name = f"{snapshot.vertex}-{snapshot.subtask}-{services.attempt}-{order.id}"
         self._path = f"{order.directory}/{name}" if order.directory else name
         self._output: Output | None = None
-        self._writer = StateFileWriter(self._write, self._path, form.compress)
+        self._writer = StateFileWriter(self._path, form.compress)
         self._inline_limit = form.inline_limit
         self._segment: SegmentWriter | None = None
         self._place: tuple[int, bool] | None = None  # operator and kind of the segment that is being written
@@ -185,8 +185,11 @@ class SnapshotFile:
                 self._end_segment()
                 self._begin_segment(place)
             assert self._segment is not None
-            self._segment.add(piece.payload)
-            self._check_inline()
+            block = self._segment.add(piece.payload)
+            if self._inline:
+                self._check_limit(self._segment)
+            else:
+                self._write(block)
 
     def finish(self) -> SnapshotAcknowledged:
         """Make everything durable; what to tell the job master. Raises what made the snapshot fail."""
@@ -219,12 +222,13 @@ class SnapshotFile:
         if self._output is not None:
             self._output.abort()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, block: bytes) -> None:
         if self._output is None:
             self._output = self._services.storage(self._snapshot.order.root).create(self._path)
-        self._output.write(data)
+            self._output.write(file_header())
+        self._output.write(block)
         if self._copy is not None:
-            self._copy.write(data)
+            self._copy.write(block)
 
     def _begin_segment(self, place: tuple[int, bool]) -> None:
         self._place = place
@@ -242,12 +246,8 @@ class SnapshotFile:
             self._copy.close()
         self._segment = self._place = self._copy = None
 
-    def _check_inline(self) -> None:
-        if (
-            self._inline
-            and self._segment is not None
-            and self._bytes + self._segment.length > self._inline_limit
-        ):
+    def _check_limit(self, segment: SegmentWriter) -> None:
+        if self._bytes + segment.length > self._inline_limit:
             raise CheckpointError(
                 f"the state of this subtask is larger than the {self._inline_limit:,} bytes that the job master "
                 "keeps in its memory; set execution.checkpointing.dir to a directory that all workers can reach, or "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firesteel.checkpoint import layout
-from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter
+from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
 from firesteel.checkpoint.storage import Output, Storage, open_storage, shown
 from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint
@@ -93,14 +93,14 @@ class _StateFile:
         self._storage = storage
         self._name = name
         self._output: Output | None = None
-        self._writer = StateFileWriter(self._write, name)
+        self._writer = StateFileWriter(name)
 
     def segment(self, blocks: Iterable[bytes]) -> Segment | None:
         """Write a segment; None when there are no blocks."""
         segment: SegmentWriter | None = None
         for block in blocks:
             segment = segment or self._writer.segment()
-            segment.add(block)
+            self._write(segment.add(block))
         return None if segment is None else segment.finish()
 
     def close(self) -> None:
@@ -113,7 +113,8 @@ class _StateFile:
         if self._output is not None:
             self._output.abort()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, block: bytes) -> None:
         if self._output is None:
             self._output = self._storage.create(self._name)
-        self._output.write(data)
+            self._output.write(file_header())
+        self._output.write(block)

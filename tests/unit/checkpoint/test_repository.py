@@ -3,7 +3,7 @@ import json
 import pytest
 
 from firesteel.checkpoint import layout
-from firesteel.checkpoint.blocks import StateFileWriter
+from firesteel.checkpoint.blocks import StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
 from firesteel.checkpoint.repository import JobCheckpoints, JobDirectory, jobs_in
 from firesteel.checkpoint.storage import MemoryStorage, open_storage
@@ -44,8 +44,8 @@ def driver(base, retained=1, **options):
 def write_state(storage, file, payload=b"state"):
     """One segment in a new file."""
     output = storage.create(file)
-    writer = StateFileWriter(output.write, file).segment()
-    writer.add(payload)
+    writer = StateFileWriter(file).segment()
+    output.write(file_header() + writer.add(payload))
     output.close()
     return writer.finish()
 

@@ -10,7 +10,7 @@ import pytest
 from numbered_source import SINK_ID, SOURCE_ID, enumerated_plan
 
 from firesteel.checkpoint import stored_checkpoint
-from firesteel.checkpoint.blocks import StateFileWriter
+from firesteel.checkpoint.blocks import StateFileWriter, file_header
 from firesteel.checkpoint.memory_storage import MemoryStorage
 from firesteel.checkpoint.repository import JobCheckpoints
 from firesteel.checkpoint.storage import open_storage
@@ -86,8 +86,8 @@ class Driver:
         name = f"1-0-1-{order.id}"
         path = f"{order.directory}/{name}" if order.directory else name
         output = open_storage(order.root).create(path)
-        segment_writer = StateFileWriter(output.write, path, False).segment()
-        segment_writer.add(payload)
+        segment_writer = StateFileWriter(path).segment()
+        output.write(file_header() + segment_writer.add(payload))
         segment = segment_writer.finish()
         output.close()
         return acknowledged(order, segment)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from firesteel.jobmaster.io_thread import IoThread
+from firesteel.jobmaster.job_master import IoThread
 
 
 def test_work_is_done_in_order_and_to_the_end() -> None:

@@ -117,6 +117,16 @@ def restored(services: Services, handle: OperatorHandle, root: str = ROOT) -> di
     return dict(backend.table("sums"))
 
 
+def test_a_snapshot_without_state_makes_no_file() -> None:
+    machine = Machine()
+    section = OperatorSection("sum", [], None)
+    snapshot = SubtaskSnapshot(order(1), 3, 0, [section], began=0.0, alignment_ms=0, pause_ms=0)
+    file = SnapshotFile(snapshot, machine.task())
+    file.write(snapshot.drain())
+    assert file.finish().operators == ()
+    assert machine.durable.files == {}
+
+
 # Reading ------------------------------------------------------------------------------------------------
 
 
@@ -208,14 +218,13 @@ def test_a_copy_that_breaks_while_it_is_read_is_continued_from_storage(
     """Large segments are read twice, to check them and to hand them out; a disk may die in between."""
     monkeypatch.setattr(blocks, "_BUFFER_SIZE", 64)
     storage = MemoryStorage()
-    writer = blocks.StateFileWriter(lambda data: written.append(data), "shared/1-0-1-1")
-    written: list[bytes] = []
+    writer = blocks.StateFileWriter("shared/1-0-1-1")
+    written = [blocks.file_header()]
     segment_writer = writer.segment()
     copies = LocalCopies([storage], 1)
     copy = copies.begin(ROOT, "shared/1-0-1-1", writer.length)
     payloads = [bytes([n]) * 30 for n in range(20)]
-    for payload in payloads:
-        segment_writer.add(payload)
+    written += [segment_writer.add(payload) for payload in payloads]
     segment = segment_writer.finish()
     durable = b"".join(written)
     copy.write(durable[segment.offset :])

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firesteel.checkpoint.blocks import StateFileWriter
+from firesteel.checkpoint.blocks import StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
-from firesteel.checkpoint.storage import open_storage
+from firesteel.checkpoint.storage import Output, open_storage
 from firesteel.common.errors import NoSuchSnapshotError, StateError
 from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
@@ -49,12 +49,15 @@ def saved(
     handles = []
     for subtask in range(max(len(keyed), len(lists))):
         output = storage.create(f"chk-3/0-{subtask}-0-3")
-        writer = StateFileWriter(output.write, f"chk-3/0-{subtask}-0-3")
+        output.write(file_header())
+        writer = StateFileWriter(f"chk-3/0-{subtask}-0-3")
 
-        def segment(blocks: Iterable[Block], writer: StateFileWriter = writer) -> Segment:
+        def segment(
+            blocks: Iterable[Block], writer: StateFileWriter = writer, output: Output = output
+        ) -> Segment:
             part = writer.segment()
             for block in blocks:
-                part.add(write_block(block))
+                output.write(part.add(write_block(block)))
             return part.finish()
 
         segments = tuple(segment(blocks) for blocks in keyed[subtask]) if keyed else ()

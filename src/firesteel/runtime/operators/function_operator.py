@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from firesteel.common._override import override
-from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.operator import FunctionState, Operator, OperatorContext
 from firesteel.runtime.user_function import UserFunction
 
@@ -13,29 +12,14 @@ class FunctionOperator(Operator):
 
     def __init__(self, function: UserFunction) -> None:
         self.function = function
-        self._function_state = FunctionState(function.instance)
+        self.function_states = (FunctionState(function.instance),)
 
     @override
     def open(self, context: OperatorContext) -> None:
         """Remember the output; give the user's function its states, then open it."""
         self.output = context.output
-        self._function_state.initialize(context)
+        self.initialize_functions(context)
         self.function.open(context.runtime)
-
-    @override
-    def snapshot(self, order: CheckpointOrder) -> None:
-        """Let the function bring its states up to date."""
-        self._function_state.snapshot(order)
-
-    @override
-    def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the function, when it listens."""
-        self._function_state.notify_complete(checkpoint_id)
-
-    @override
-    def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function, when it listens."""
-        self._function_state.notify_aborted(checkpoint_id)
 
     @override
     def close(self) -> None:

@@ -268,7 +268,7 @@ class RawOperator(FunctionOperator):
         state = self._state if self._keyed else None
         self._user.setup(_Context(self, context.runtime, self._timers, state))
         self.gathered.refusal = "initialize_state() cannot emit: the operator is not open yet; emit in open()"
-        self._function_state.initialize(context)
+        self.initialize_functions(context)
         self.gathered.refusal = None
         self.function.open(context.runtime)
         self._flush()

@@ -17,7 +17,6 @@ from firesteel.contracts.window_assigners import checked_timestamp
 from firesteel.contracts.windows import MergingWindowAssigner, Trigger, WindowAssigner
 from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.plan.operator_specs import RuntimeMode, WindowSpec
-from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.operator import FUNCTION_LIST, FunctionState, Operator, OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import announced_keys
 from firesteel.runtime.operators.private_values import protection
@@ -126,7 +125,7 @@ class WindowingOperator(Operator):
         self._definition = definition
         self._state = definition.state
         self._is_event_time = definition.assigner.is_event_time()
-        self._function_states = [
+        self.function_states = [
             FunctionState(function.instance, list_name)
             for function, list_name in (
                 (definition.aggregator, AGGREGATOR_LIST),
@@ -145,8 +144,7 @@ class WindowingOperator(Operator):
         self._pace = context.pace
         self._now = context.services.now
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
-        for function_state in self._function_states:
-            function_state.initialize(context)
+        self.initialize_functions(context)
         definition.contents.private = protection(context.protects)
         definition.open(context.runtime)
         self._states = WindowStates(state)
@@ -223,26 +221,6 @@ class WindowingOperator(Operator):
     def _next_time(self) -> int | None:
         """The next processing time at which something happens."""
         return None
-
-    # Checkpoints --------------------------------------------------------------------------------------
-
-    @override
-    def snapshot(self, order: CheckpointOrder) -> None:
-        """Let the functions bring their states up to date."""
-        for function_state in self._function_states:
-            function_state.snapshot(order)
-
-    @override
-    def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the functions that listen."""
-        for function_state in self._function_states:
-            function_state.notify_complete(checkpoint_id)
-
-    @override
-    def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell the functions that listen."""
-        for function_state in self._function_states:
-            function_state.notify_aborted(checkpoint_id)
 
     @override
     def close(self) -> None:
