@@ -1,18 +1,17 @@
-"""How long the property tests search: a little by default, longer with HYPOTHESIS_PROFILE=long."""
+"""How long the property tests search: see `firesteel_support.effort`."""
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
 
+from firesteel_support.effort import EFFORT, cases
+
 settings.register_profile(
-    "ci",
-    max_examples=60,
+    "ours",
+    max_examples=cases(60, 3_000),
     deadline=None,
-    derandomize=True,  # the same examples every time: a red run is never luck
+    derandomize=EFFORT != "long",  # the same examples every time: a red run is never luck
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("long", settings.get_profile("ci"), max_examples=3000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile("ours")

@@ -8,7 +8,6 @@ Maps and lists count as large from a few entries on, so that most of them are.
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,8 +35,9 @@ from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.testing.manual_clock import ManualClock
 from firesteel.testing.state_stores import DictStore
+from firesteel_support.effort import cases
 
-CASES = 4_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 150
+CASES = cases(150, 4_000)
 TTL = 20
 
 

@@ -8,7 +8,6 @@ of records. Some seeds again, the first failures in full:
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import Counter
@@ -19,6 +18,7 @@ import pytest
 from firesteel.common import _values as values
 from firesteel.common.errors import JobExecutionError
 from firesteel_support import value_functions
+from firesteel_support.effort import cases
 from firesteel_support.record_by_record import interpret
 from firesteel_support.value_programs import (
     KEYED,
@@ -31,7 +31,7 @@ from firesteel_support.value_programs import (
 from firesteel_support.value_shapes import SHAPES
 
 TESTS = 20
-PROGRAMS = 2_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 100  # of each test
+PROGRAMS = cases(100, 2_000)  # of each test
 
 
 def variants(seed: int) -> list[tuple[int, dict[str, Any]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.cached.space import CachedSpace
 from firesteel.state.tracked_state import TableId
 from firesteel.testing.state_stores import DictStore
+from firesteel_support.effort import cases
 
-CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 500
+CASES = cases(500, 5_000)
 
 
 @dataclass(frozen=True)

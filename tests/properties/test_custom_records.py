@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 from hypothesis import given, settings
@@ -12,8 +11,9 @@ from firesteel.state.cached import custom_records
 from firesteel.state.cached.custom_records import CheckedStore, CustomRecords
 from firesteel.state.cached.record_store import RecordView
 from firesteel.testing.state_stores import DictStore
+from firesteel_support.effort import cases
 
-CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 400
+CASES = cases(400, 5_000)
 
 
 def record_key(number: int) -> bytes:

@@ -37,9 +37,10 @@ from firesteel.testing import (
 )
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.scripted_source import Step
+from firesteel_support.effort import cases
 
-MANY = settings().max_examples * 10
-SOME = max(40, settings().max_examples * 2)
+MANY = cases(600, 30_000)
+SOME = cases(120, 6_000)
 TIMES = st.integers(-50, 300)
 STEP = 0.25  # seconds; a power of two, so that sums are exact
 INTERVAL = {"pipeline.auto-watermark-interval": "1 s"}

@@ -14,6 +14,7 @@ from firesteel.contracts.joins import ProcessJoinFunction
 from firesteel.plan.operator_specs import IntervalJoinSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.testing._operator_harness import OperatorHarness
+from firesteel_support.effort import cases
 
 LEFT, RIGHT, WATERMARK = "left", "right", "watermark"
 
@@ -84,7 +85,7 @@ def run(steps: list[tuple[str, Any]], lower: int, upper: int, sizes: list[int]) 
     return op
 
 
-@settings(max_examples=1000)
+@settings(max_examples=cases(1_000, 3_000))
 @given(
     steps=scripts(),
     bounds=st.tuples(st.integers(-15, 15), st.integers(0, 15)),
@@ -101,7 +102,7 @@ def test_interval_join_finds_exactly_the_pairs_within_the_bounds(
     assert not op.state.table("\0right")
 
 
-@settings(max_examples=1000)
+@settings(max_examples=cases(1_000, 3_000))
 @given(steps=scripts(), sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_exactly_the_records_below_the_clock_are_late(steps: list[tuple[str, Any]], sizes: list[int]) -> None:
     op = run(steps, -100, 100, sizes)

@@ -7,7 +7,6 @@ give together what the first one gave.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -56,8 +55,9 @@ from firesteel.plan.state_handles import StateMeta
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
+from firesteel_support.effort import cases
 
-CASES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 40
+CASES = cases(40, 1_000)
 GROUPS = 128  # as in the harness
 KEYS: list[Any] = ["a", "b", "c", "d", -1, -2]
 OPTIONS = {

@@ -6,17 +6,17 @@ keep two keys in memory, so that state leaves memory and comes back all the time
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 
 import pytest
 
+from firesteel_support.effort import cases
 from firesteel_support.record_by_record import interpret
 from firesteel_support.value_programs import compile_program, difference, draw, run_program
 
 TESTS = 10
-PROGRAMS = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 30  # of each test
+PROGRAMS = cases(30, 1_000)  # of each test
 
 BACKENDS = {
     "hashmap": {"state.backend.type": "hashmap"},

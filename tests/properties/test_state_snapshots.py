@@ -7,7 +7,6 @@ aborted. Whatever was written must restore to the copy, on either backend, into 
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,8 +31,9 @@ from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
 from firesteel.testing.state_stores import DictStore
+from firesteel_support.effort import cases
 
-CASES = 5_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300
+CASES = cases(300, 5_000)
 # -1 and -2 have the same hash; 3 and 3.0 are the same key.
 KEYS: list[Any] = ["a", "b", "c", "d", "e", -1, -2, 3, 3.0, ("t", 1), None]
 WINDOWS = [0, 10, 20]

@@ -6,7 +6,6 @@ that leave the memory, snapshots that begin - may find the file full while snaps
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +18,9 @@ from firesteel.contracts.state import ListStateDescriptor, MapStateDescriptor, V
 from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.snapshot.keyed_snapshot import KeyedSnapshot
+from firesteel_support.effort import cases
 
-CASES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 25
+CASES = cases(25, 1_000)
 KEYS: list[Any] = [*(str(number) + "k" * 1500 for number in range(150)), *range(-3, 50), None, ("t", 1)]
 WINDOWS = [0, 10, 20]
 QUEUES = {"event-time": False, "processing-time": False, "window-event-time": True}

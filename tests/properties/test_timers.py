@@ -13,9 +13,10 @@ from firesteel.plan.operator_specs import ProcessSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.manual_clock import ManualClock
+from firesteel_support.effort import cases
 
 KEYS, LAST = 4, 30
-CASES = max(2000, settings().max_examples)
+CASES = cases(2_000, 3_000)
 
 EVENT, PROCESSING = 0, 1
 #: What a callback does: depends on its time and key only, so that the model can do the same.

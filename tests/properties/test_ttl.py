@@ -23,9 +23,10 @@ from firesteel.contracts.state import (
 )
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.testing.manual_clock import ManualClock
+from firesteel_support.effort import cases
 
 TTL = 20
-CASES = max(500, settings().max_examples)  # per kind of state and test
+CASES = cases(500, 3_000)  # per kind of state and test
 KEYS = SUBKEYS = 2
 
 

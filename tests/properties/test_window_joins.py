@@ -18,8 +18,9 @@ from firesteel.datastream.window import (
     WindowAssigner,
 )
 from firesteel.testing import simulated_environment
+from firesteel_support.effort import cases
 
-CASES = max(300, settings().max_examples)  # per kind of join
+CASES = cases(300, 3_000)  # per kind of join
 
 #: Key, a number that tells the record from all others, timestamp.
 Record = tuple[str, int, int]

@@ -7,7 +7,6 @@ every step, and share nothing with the operators.
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -48,10 +47,11 @@ from firesteel.runtime.operators.windows.general_operator import WindowOperator
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing._simulated_pace import SimulatedPace
 from firesteel.testing.state_stores import DictStore
+from firesteel_support.effort import cases
 
 END = 2**63 - 1
 MIN = -(2**63)
-CASES = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 2_000
+CASES = cases(2_000, 20_000)
 seeds = given(seed=st.integers(0, 2**32))
 many = settings(max_examples=CASES)
 
