@@ -87,15 +87,15 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
         JavaMissingError: none is usable; the message says what was found and the command that helps.
     """
     environ = os.environ if environ is None else environ
-    found = []
+    objections = []
     for source, executable in _candidates(environ):
         probe = _probe(executable) if executable is not None else None
         if probe is not None and _major(probe.version) >= MINIMUM_JAVA:
             home = probe.home if probe.has_vector_module else _wrap(probe.home, environ)
             return JavaRuntime(home, probe.version, source)
-        found.append(f"{source}: {_objection(executable, probe)}")
+        objections.append(f"{source}: {_objection(executable, probe)}")
     raise JavaMissingError(
-        f"no Java {MINIMUM_JAVA} or newer found, which Spark needs ({'; '.join(found)})\n"
+        f"no Java {MINIMUM_JAVA} or newer found, which Spark needs ({'; '.join(objections)})\n"
         f"install one, or let Python bring it: {_remedy()}"
     )
 
@@ -147,10 +147,10 @@ def _described(executable: Path) -> _Probe | None:
         text = (home / "release").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    found = dict(re.findall(r'^(JAVA_VERSION|MODULES)="(.*)"$', text, re.MULTILINE))
-    if len(found) != 2 or not os.access(executable, os.X_OK) or not (home / "lib" / "modules").is_file():
+    fields = dict(re.findall(r'^(JAVA_VERSION|MODULES)="(.*)"$', text, re.MULTILINE))
+    if len(fields) != 2 or not os.access(executable, os.X_OK) or not (home / "lib" / "modules").is_file():
         return None
-    return _Probe(home, found["JAVA_VERSION"], VECTOR_MODULE.partition("=")[2] in found["MODULES"].split())
+    return _Probe(home, fields["JAVA_VERSION"], VECTOR_MODULE.partition("=")[2] in fields["MODULES"].split())
 
 
 def _properties(executable: Path, options: list[str]) -> dict[str, str] | None:

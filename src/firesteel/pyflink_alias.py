@@ -39,7 +39,7 @@ class _AliasLoader:
         self._own_spec: Any = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module itself."""
+        """The module of Firesteel itself; its spec is kept for `exec_module`."""
         module = importlib.import_module(self._target)
         self._own_spec = module.__spec__
         return module

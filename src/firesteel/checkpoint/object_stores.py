@@ -127,8 +127,8 @@ def _credentials(netloc: str, settings: StoreSettings) -> dict[str, str]:
     if settings.access_key is None or settings.secret_key is None:
         given, missing = ("s3.access-key", "s3.secret-key")[:: 1 if settings.access_key else -1]
         raise StorageError(f"option '{given}' is given, but '{missing}' is not; S3 needs both")
-    found = {"access_key": settings.access_key, "secret_key": settings.secret_key}
-    return found | ({"session_token": settings.session_token} if settings.session_token else {})
+    credentials = {"access_key": settings.access_key, "secret_key": settings.secret_key}
+    return credentials | ({"session_token": settings.session_token} if settings.session_token else {})
 
 
 def _address(own: Mapping[str, str], settings: StoreSettings, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def metric_lines(client: RestClient, job_id: str) -> list[str]:
         for each in _asked(client, path, names):
             _, _, name = each["id"].partition(".")
             values.setdefault(name, []).append(_number(each["value"]))
-        lines += [_metric_line(name, found) for name, found in values.items()]
+        lines += [_metric_line(name, figures) for name, figures in values.items()]
     return lines
 
 

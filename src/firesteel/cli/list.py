@@ -56,12 +56,12 @@ def list_jobs(
     Those of 'firesteel run' are found, and those of 'python job.py'.
     """
     with plain_errors():
-        found = found_jobs(target)
+        jobs = found_jobs(target)
     both = everything or only_running == only_scheduled
     details: list[Details] = [task_lines] if with_tasks else []
     details += [metric_lines] if with_metrics else []
     groups = {"running": both or only_running, "scheduled": both or only_scheduled, "ended": everything}
-    by_group = _by_group(found)
+    by_group = _by_group(jobs)
     for name in (name for name, is_wanted in groups.items() if is_wanted):
         lines = [line for job in by_group[name] for line in _lines(job, details if name == "running" else [])]
         if name == "ended" and target.url is None:
@@ -69,9 +69,9 @@ def list_jobs(
         click.echo("\n".join([f"{name.capitalize()} jobs:", *lines]) if lines else f"No {name} jobs.")
 
 
-def _by_group(found: list[FoundJob]) -> Mapping[str, list[FoundJob]]:
+def _by_group(jobs: list[FoundJob]) -> Mapping[str, list[FoundJob]]:
     groups: dict[str, list[FoundJob]] = {"running": [], "scheduled": [], "ended": []}
-    for job in found:
+    for job in jobs:
         name = "scheduled" if job.state in _SCHEDULED else "ended" if is_over(job.state) else "running"
         groups[name].append(job)
     return groups

@@ -177,8 +177,8 @@ def _listed(target: Target) -> str:
     return "\n".join(["running jobs:", *(f"  {job_line(job)}" for job in shown)])
 
 
-def _running(found: Iterable[FoundJob]) -> Iterator[FoundJob]:
-    return (job for job in found if job.ended <= 0)
+def _running(known: Iterable[FoundJob]) -> Iterator[FoundJob]:
+    return (job for job in known if job.ended <= 0)
 
 
 @contextmanager

@@ -124,15 +124,15 @@ def _defaults(folder: JobFolder) -> dict[str, Any]:
 def _options(folder: JobFolder, submission: Submission) -> dict[str, Any]:
     """What the submission asks for, with its files where they are now."""
     files = folder.files
-    found: dict[str, Any] = dict(submission.options)
+    options: dict[str, Any] = dict(submission.options)
     if submission.python_files:
-        found[PYTHON_FILES.key] = [str(files / name) for name in submission.python_files]
+        options[PYTHON_FILES.key] = [str(files / name) for name in submission.python_files]
     if submission.requirements:
         cache = _unpacked_cache(files, submission.requirements_cache)
-        found[PYTHON_REQUIREMENTS.key] = f"{files / submission.requirements}{cache}"
+        options[PYTHON_REQUIREMENTS.key] = f"{files / submission.requirements}{cache}"
     if submission.archives:
-        found[PYTHON_ARCHIVES.key] = [str(files / name) for name in submission.archives]
-    return found
+        options[PYTHON_ARCHIVES.key] = [str(files / name) for name in submission.archives]
+    return options
 
 
 def _unpacked_cache(files: Path, name: str | None) -> str:
@@ -268,7 +268,7 @@ class ServiceJob(launch.JobObserver):
         return request
 
     def keep(self, job_id: str, slots: int) -> None:
-        """Tell the service."""
+        """The job runs with ``slots``: tell the service, which may give all others to other jobs."""
         with self._lock:
             self._replace(job_id, slots=slots, wanted=0, least=0)
 

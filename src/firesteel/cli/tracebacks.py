@@ -32,8 +32,8 @@ def format_error(error: BaseException) -> str:
 
 def _with_suggestion(text: str, error: BaseException) -> str:
     """The text with the name that may be meant; Python itself adds it from 3.12 on."""
-    found = None if getattr(error, "__notes__", None) else suggestion_for(error)
-    return text if found is None else f"{text.rstrip()}. Did you mean: {found!r}?\n"
+    suggestion = None if getattr(error, "__notes__", None) else suggestion_for(error)
+    return text if suggestion is None else f"{text.rstrip()}. Did you mean: {suggestion!r}?\n"
 
 
 def _without_pyflink(error: ModuleNotFoundError) -> str:

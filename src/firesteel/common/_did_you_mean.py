@@ -41,11 +41,11 @@ class SuggestsNames:
 
 def _unknown(kind: type[SuggestsNames], name: str) -> UnknownOperationError:
     names = _public_names(kind)
-    found = _same(name, names)
-    instead = None if found else kind._elsewhere.get(name) or kind._elsewhere.get(_snake_case(name))
+    match = _same(name, names)
+    instead = None if match else kind._elsewhere.get(name) or kind._elsewhere.get(_snake_case(name))
     if instead is None:
-        found = found or closest(name, names)
-        instead = None if found is None else f"did you mean {_called(kind, found)}?"
+        match = match or closest(name, names)
+        instead = None if match is None else f"did you mean {_called(kind, match)}?"
     if instead is None:
         return UnknownOperationError(f"{kind.__name__!r} object has no attribute {name!r}", name=name)
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
@@ -61,9 +61,9 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     True
     """
     known = list(names)
-    found = _same(name, known)
-    if found is not None or len(name) > _LONGEST:
-        return found
+    match = _same(name, known)
+    if match is not None or len(name) > _LONGEST:
+        return match
     import difflib  # late: most programs have no such mistake
 
     similar = difflib.get_close_matches(_snake_case(name), known, n=1, cutoff=_SIMILAR)
@@ -73,9 +73,9 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 def _same(name: str, names: list[str]) -> str | None:
     """The same name in another style of writing."""
     for form in (_snake_case, _letters):
-        found = next((each for each in names if form(each) == form(name)), None)
-        if found is not None:
-            return found
+        match = next((each for each in names if form(each) == form(name)), None)
+        if match is not None:
+            return match
     return None
 
 

@@ -131,14 +131,14 @@ class _Method:
     kind: type
     name: str
     declared: types.FunctionType
-    found: Any
+    attribute: Any
 
     def function(self) -> types.FunctionType | None:
         """The user's function; None for what is no plain method."""
-        found: Any = self.found
-        if isinstance(found, staticmethod | classmethod):
-            found = found.__func__
-        return found if isinstance(found, types.FunctionType) else None
+        attribute: Any = self.attribute
+        if isinstance(attribute, staticmethod | classmethod):
+            attribute = attribute.__func__
+        return attribute if isinstance(attribute, types.FunctionType) else None
 
     @property
     def shown(self) -> str:
@@ -153,7 +153,7 @@ class _Method:
         """Why it cannot be called as declared."""
         function, wanted = self.function(), len(self.parameters)
         assert function is not None
-        bound = 0 if isinstance(self.found, staticmethod) else 1
+        bound = 0 if isinstance(self.attribute, staticmethod) else 1
         why = uncallable(function, wanted + bound)
         may_lack = _MAY_LACK.get(self.name) in self.parameters[-1:]
         return None if may_lack and uncallable(function, wanted - 1 + bound) is None else why

@@ -198,18 +198,18 @@ class JobMetrics:
 
     def total(self, name: str, operator: str | None = None) -> Any:
         """The total of the metric with this full name, over all operators that have it or of those named so."""
-        found = [
+        matches = [
             value for value in self.values if value.full_name == name and operator in (None, value.operator)
         ]
-        if not found:
+        if not matches:
             known = ", ".join(sorted({value.full_name for value in self.values})) or "none"
             where = "" if operator is None else f" of operator {operator!r}"
             raise KeyError(f"no metric {name!r}{where} has been reported; there are: {known}")
-        kinds = {value.kind: value.operator for value in found}
+        kinds = {value.kind: value.operator for value in matches}
         if len(kinds) > 1:
             places = " and ".join(f"a {kind.value} of {place!r}" for kind, place in kinds.items())
             raise ValueError(f"the metric {name!r} is {places}, which cannot be added up: name the operator")
-        return _total(found).value
+        return _total(matches).value
 
 
 def _total(values: Sequence[MetricValue]) -> MetricTotal:

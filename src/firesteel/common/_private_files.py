@@ -89,12 +89,12 @@ def who_else_reads(path: str) -> str | None:
 
     A file of root's may be for a group: that is how secrets are mounted into containers.
     """
-    found = os.stat(path)
-    if found.st_uid not in (0, os.geteuid()):
-        return f"{path!r} belongs to user {found.st_uid}, who is not you"
-    allowed = 0o740 if found.st_uid == 0 else 0o700
-    if stat.S_IMODE(found.st_mode) & ~allowed & 0o777:
-        return f"{path!r} has mode {stat.S_IMODE(found.st_mode):o}, so others than its owner can read or write it"
+    status = os.stat(path)
+    if status.st_uid not in (0, os.geteuid()):
+        return f"{path!r} belongs to user {status.st_uid}, who is not you"
+    allowed = 0o740 if status.st_uid == 0 else 0o700
+    if stat.S_IMODE(status.st_mode) & ~allowed & 0o777:
+        return f"{path!r} has mode {stat.S_IMODE(status.st_mode):o}, so others than its owner can read or write it"
     return None
 
 

@@ -114,7 +114,7 @@ def redacted_text(text: str) -> str:
     >>> redacted_text('-Dkey.password=x -Da=b; username="u" password="a b"')
     '-Dkey.password=****** -Da=b; username="u" password=******'
     """
-    return _PAIR.sub(lambda found: found[1] + HIDDEN, _IN_ADDRESS.sub(HIDDEN, text))
+    return _PAIR.sub(lambda pair: pair[1] + HIDDEN, _IN_ADDRESS.sub(HIDDEN, text))
 
 
 def secret_options(given: Mapping[str, str]) -> dict[str, str]:

@@ -62,7 +62,7 @@ def sample_threads(
     Others wait most of the time, and that is not where the time of the task goes. Of a stack the innermost ``depth`` frames
     count. Frames of who has called the engine - interpreter, PySpark - are left out.
     """
-    found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
+    counts: Counter[tuple[bool, tuple[str, ...]]] = Counter()
     own = threading.get_ident()
     with ThreadStates() as states, _SWITCHING.often():
         for _ in range(samples):
@@ -73,7 +73,7 @@ def sample_threads(
             frames = sys._current_frames()
             if main in frames:
                 waits = _seems_to_wait(frames[main]) if runs is None else not runs
-                found[not waits, _stack(frames[main], depth)] += 1
+                counts[not waits, _stack(frames[main], depth)] += 1
             # The system is asked for few: every question takes a turn of the interpreter.
             others = {
                 ident: (f"thread {threads[ident].name}", *_stack(frame, depth))
@@ -83,8 +83,8 @@ def sample_threads(
             del frames
             for ident, stack in others.items():
                 if states.is_running(threads[ident]) is not False:
-                    found[True, stack] += 1
-    return found
+                    counts[True, stack] += 1
+    return counts
 
 
 class _Switching:

@@ -113,8 +113,8 @@ def private(value: Any) -> Any:
 
 def private_all(values: Iterable[Any]) -> list[Any]:
     """`private` of each, as it comes: what an iterator gives is copied before it is asked for the next one."""
-    found: list[Any] = []
-    append, atomic = found.append, ATOMIC
+    results: list[Any] = []
+    append, atomic = results.append, ATOMIC
     for value in values:
         kind = type(value)
         if kind is tuple:  # written out, because calls are what costs
@@ -125,7 +125,7 @@ def private_all(values: Iterable[Any]) -> list[Any]:
         elif kind not in atomic:
             value = private(value)
         append(value)
-    return found
+    return results
 
 
 def private_batch(values: list[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ class Accumulator(abc.ABC, Generic[V, R]):
 
     @abc.abstractmethod
     def reset_local(self) -> None:
-        """Begin anew."""
+        """Forget what this subtask has added."""
 
     @abc.abstractmethod
     def merge(self, other: Accumulator[V, R]) -> None:

@@ -1141,10 +1141,10 @@ def _closest(key: str, cutoff: float) -> str | None:
 
 def refused_options(configuration: Configuration) -> dict[str, str]:
     """Return the options of Flink that must not be passed over, each with the reason; one that is off asks for nothing."""
-    found = {key: answer_to(key) for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())}
+    rows = {key: answer_to(key) for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())}
     return {
         key: row.answer
-        for key, row in found.items()
+        for key, row in rows.items()
         if row is not None and row.is_refused and configuration.get_string(key, "").strip().lower() != "false"
     }
 
@@ -1155,13 +1155,13 @@ def options_without_effect(configuration: Configuration) -> dict[str, str]:
     >>> options_without_effect(Configuration.from_dict({"pipeline.generic-types": "false", "task.slots": "1"}))
     {'pipeline.generic-types': 'any Python object may flow'}
     """
-    found = {}
+    answers = {}
     for key in sorted(configuration.key_set()):
         option = _BY_ANY_KEY.get(key)
         if option is None:
             row = answer_to(key)
             if row is not None and not row.is_refused:
-                found[key] = row.answer
+                answers[key] = row.answer
         elif option.description.startswith(_IGNORED) and configuration.get(option) != option.default:
-            found[key] = option.description.removeprefix(_IGNORED).rstrip(".")
-    return found
+            answers[key] = option.description.removeprefix(_IGNORED).rstrip(".")
+    return answers

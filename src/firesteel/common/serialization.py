@@ -54,13 +54,13 @@ class SerializationSchema(abc.ABC):
 
     def serialize_batch(self, elements: list[Any]) -> list[bytes]:
         """Return the bytes of each of many records; what sinks call. A schema overrides it to be faster."""
-        found: list[Any] = []
+        messages: list[Any] = []
         for index, element in enumerate(elements):
             try:
-                found.append(self.serialize(element))
+                messages.append(self.serialize(element))
             except TypeMismatchError as error:
                 raise error.at(None, index) from None
-        return found
+        return messages
 
 
 class DeserializationSchema(abc.ABC):
@@ -139,14 +139,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
     @override
     def serialize_batch(self, elements: list[Any]) -> list[bytes]:
-        """Encode many texts."""
         if [*map(type, elements)].count(str) == len(elements):
             return [text.encode(self._charset) for text in elements]
         return super().serialize_batch(elements)
 
     @override
     def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
-        """Decode many texts."""
         try:
             return [message.decode(self._charset, "replace") for message in messages]
         except AttributeError:  # something is not bytes
@@ -209,7 +207,7 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, element: Any, stream: BinaryIO) -> None:
-        """Write one record."""
+        """Write one record and what ends it; the file sink adds nothing."""
 
     def bind(self, type_info: TypeInformation | None) -> Encoder:
         """Return the encoder for a stream of the declared type; the file sink calls it once."""
@@ -247,7 +245,7 @@ class BulkWriter(abc.ABC):
 
     @abc.abstractmethod
     def add_element(self, element: Any) -> None:
-        """Take one record."""
+        """Take one record, to be written now or together with later ones."""
 
     def add_elements(self, elements: list[Any]) -> None:
         """Take several records, in their order."""

@@ -177,7 +177,7 @@ class CustomGenerator:
     supplier: Callable[[], WatermarkGenerator]
 
     def create(self) -> WatermarkGenerator:
-        """Build the live generator."""
+        """Call the class or function, and check the methods of what a function returns."""
         generator = self.supplier()
         if not isinstance(
             self.supplier, type

@@ -235,7 +235,7 @@ class _QueueThread:
         self._thread = threading.Thread(target=self._run, name="firesteel-queue", daemon=True)
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Start the thread that connects, receives and acknowledges."""
         self._thread.start()
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class BatchingSink(Sink[IN]):
 
     @abstractmethod
     def connect(self, context: SinkContext) -> BatchClient[IN]:
-        """A new connection."""
+        """A new connection: the first one, and another after an error of ``retry_on``."""
 
     @override
     def create_writer(self, context: SinkContext) -> SinkWriter[IN]:

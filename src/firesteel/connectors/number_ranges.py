@@ -26,7 +26,7 @@ class Numbers:
         return index >= 0 and number <= self.ranges[index][1]
 
     def add(self, number: int) -> None:
-        """One more."""
+        """Add a number; one that is there already changes nothing."""
         if number in self:
             return
         index = bisect.bisect(self.ranges, number, key=lambda ends: ends[0])

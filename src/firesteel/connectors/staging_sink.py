@@ -59,7 +59,7 @@ class StagingSink(Sink[IN]):
 
     @abstractmethod
     def connect(self, context: SinkContext) -> StagedClient[IN]:
-        """A new connection."""
+        """A new connection: the first one, and another after an error of ``retry_on``."""
 
     @override
     def create_writer(self, context: SinkContext) -> SinkWriter[IN]:

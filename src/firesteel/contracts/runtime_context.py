@@ -85,7 +85,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A global job parameter."""
+        """A global job parameter; ``default_value`` when the job does not have it."""
 
     @abstractmethod
     def get_metrics_group(self) -> Any:

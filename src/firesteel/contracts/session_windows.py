@@ -168,7 +168,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions):
 
     @staticmethod
     def with_dynamic_gap(extractor: Extractor) -> DynamicEventTimeSessionWindows:
-        """Such an assigner."""
+        """``extractor`` tells the gap after each record, in milliseconds."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
@@ -177,7 +177,7 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
 
     @staticmethod
     def with_dynamic_gap(extractor: Extractor) -> DynamicProcessingTimeSessionWindows:
-        """Such an assigner."""
+        """``extractor`` tells the gap after each record, in milliseconds."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 

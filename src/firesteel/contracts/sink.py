@@ -141,7 +141,7 @@ def at_record(error: Exception, index: int) -> Exception:
 
 
 def record_of(error: Exception) -> int | None:
-    """What `at_record` said."""
+    """The index that `at_record` noted; None when it was not called for this error."""
     index: int | None = error.__dict__.get(_INDEX)
     return index
 
@@ -171,7 +171,7 @@ class CommitRequest:
         self.error: Exception | None = None
 
     def get_committable(self) -> Any:
-        """What to make seen."""
+        """What to make seen; after `update_and_retry_later`, what is left of it."""
         return self._committable
 
     def get_checkpoint_id(self) -> int | None:

@@ -230,7 +230,7 @@ class StateDescriptor(ABC, Generic[S]):
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let values expire."""
+        """Let values expire as the configuration says; the last call counts."""
         self._ttl_config = ttl_config
 
     def get_ttl_config(self) -> StateTtlConfig | None:

@@ -110,16 +110,16 @@ class _CleanupStrategies:
 
     def get_incremental_cleanup_strategy(self) -> _IncrementalCleanupStrategy | None:
         """The incremental strategy; a default one with background cleanup."""
-        found = self._strategies.get(_Strategies.INCREMENTAL_CLEANUP)
-        if isinstance(found, _IncrementalCleanupStrategy):
-            return found
+        strategy = self._strategies.get(_Strategies.INCREMENTAL_CLEANUP)
+        if isinstance(strategy, _IncrementalCleanupStrategy):
+            return strategy
         return _IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> _RocksdbCompactFilterCleanupStrategy | None:
         """The compaction strategy; a default one with background cleanup."""
-        found = self._strategies.get(_Strategies.ROCKSDB_COMPACTION_FILTER)
-        if isinstance(found, _RocksdbCompactFilterCleanupStrategy):
-            return found
+        strategy = self._strategies.get(_Strategies.ROCKSDB_COMPACTION_FILTER)
+        if isinstance(strategy, _RocksdbCompactFilterCleanupStrategy):
+            return strategy
         return _RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
 
 
@@ -170,7 +170,7 @@ class _Builder:
         return self
 
     def use_processing_time(self) -> _Builder:
-        """The machine's clock counts."""
+        """The machine's clock counts; there is no other choice."""
         return self.set_ttl_time_characteristic(_TtlTimeCharacteristic.ProcessingTime)
 
     def cleanup_full_snapshot(self) -> _Builder:
@@ -207,7 +207,7 @@ class _Builder:
         return self
 
     def build(self) -> StateTtlConfig:
-        """The configuration."""
+        """The configuration; refuses a time that is not above 0 ms, unless values never expire."""
         return StateTtlConfig(
             self._update_type,
             self._state_visibility,

@@ -103,7 +103,7 @@ class StreamOperator(Function, CheckpointedFunction, CheckpointListener):
 
     @property
     def context(self) -> StreamOperatorContext:
-        """What ``setup`` was given."""
+        """What ``setup`` was given; raises RuntimeError before that."""
         if self._context is None:
             raise RuntimeError(
                 f"{type(self).__name__} has no context: it gets one from setup() in its subtask, after __init__; "
@@ -113,7 +113,7 @@ class StreamOperator(Function, CheckpointedFunction, CheckpointListener):
 
     @property
     def output(self) -> Output:
-        """Where results go."""
+        """Where results go; raises RuntimeError before ``setup``, as `context` does."""
         return self.context.output
 
     def get_runtime_context(self) -> RuntimeContext:

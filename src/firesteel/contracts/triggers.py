@@ -88,7 +88,7 @@ class EventTimeTrigger(_PatientTrigger):
 
     @staticmethod
     def create() -> EventTimeTrigger:
-        """Such a trigger."""
+        """The same as calling the class, which has no settings."""
         return EventTimeTrigger()
 
     @override
@@ -128,7 +128,7 @@ class ProcessingTimeTrigger(_PatientTrigger):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger:
-        """Such a trigger."""
+        """The same as calling the class, which has no settings."""
         return ProcessingTimeTrigger()
 
     @override

@@ -259,7 +259,7 @@ class CountTumblingWindowAssigner(_ByCount):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Size and slide."""
+        """Size and slide in records."""
         return self._window_size, self._window_size
 
     @override
@@ -290,7 +290,7 @@ class CountSlidingWindowAssigner(_ByCount):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Size and slide."""
+        """Size and slide in records."""
         return self._window_size, self._window_slide
 
     @override

@@ -149,7 +149,7 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The window."""
+        """The instance that all share; any other one would be equal to it."""
         return _GLOBAL_WINDOW
 
     @override
@@ -218,11 +218,11 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Forget a processing-time timer."""
+            """Forget the processing-time timer that was registered for ``time``."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Forget an event-time timer."""
+            """Forget the event-time timer that was registered for ``time``."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
@@ -303,7 +303,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """Some windows become one."""
+            """The windows ``to_be_merged`` become ``merge_result``."""
 
     @abstractmethod
     def merge_windows(

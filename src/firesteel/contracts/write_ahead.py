@@ -123,13 +123,13 @@ def _with(number: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     >>> _with(4, [(1, 3), (5, 5), (9, 9)])
     [(1, 5), (9, 9)]
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for first, last in sorted([*ranges, (number, number)]):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
         else:
-            found.append((first, last))
-    return found
+            spans.append((first, last))
+    return spans
 
 
 class GenericWriteAheadSink(Function, Generic[IN]):

@@ -43,7 +43,7 @@ class ConnectionHandler(Protocol):
     def task_connected(
         self, hello: TaskHello, connection: int, send: Callable[[MasterMessage], None]
     ) -> None:
-        """A task is there."""
+        """A task has connected: ``send`` sends to it, ``connection`` numbers the connections of a server."""
         ...
 
     def task_said(self, hello: TaskHello, connection: int, message: TaskMessage) -> None:

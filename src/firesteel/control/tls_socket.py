@@ -99,7 +99,7 @@ class TlsSocket:
                 self._incoming.write(data)
 
     def sendall(self, data: bytes | memoryview) -> None:
-        """Send all of it."""
+        """Send all of it; other threads may receive while this waits for the network."""
         with self._lock:
             self._tls.write(data)
             encrypted = self._outgoing.read()

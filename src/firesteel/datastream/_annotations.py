@@ -72,7 +72,9 @@ class Annotation:
     def _of(
         cls, function: Any, methods: tuple[str, ...], result_of: Callable[[Any], Any]
     ) -> Annotation | None:
-        returned = [found for method in methods if (found := _returned(function, method)) is not _NOTHING]
+        returned = [
+            annotation for method in methods if (annotation := _returned(function, method)) is not _NOTHING
+        ]
         kinds = [_the_one(result_of(each)) for each in returned]
         kind = kinds[0] if kinds and all(each == kinds[0] for each in kinds) else _UNKNOWN
         if kind is _UNKNOWN or kind is Any:
@@ -94,17 +96,17 @@ class Annotation:
     def check_field(self, field: int | str, used_by: str) -> None:
         """Refuse a field that results cannot have; what is not known passes."""
         parts: list[int | str] = [field] if isinstance(field, int) else [*field.split(".")]
-        found = self.kind
+        kind = self.kind
         for part in parts:
             if part in WHOLE or part == "":
                 return
-            problem = _missing(found, part)
+            problem = _missing(kind, part)
             if problem is not None:
                 raise InvalidFieldError(
-                    f"{used_by}: no field {part!r} in {name_of_kind(found)}{problem}, which {self.function} returns according "
+                    f"{used_by}: no field {part!r} in {name_of_kind(kind)}{problem}, which {self.function} returns according "
                     "to its annotation; name a field that there is, or correct the annotation"
                 )
-            found = _the_one(_step(found, part))
+            kind = _the_one(_step(kind, part))
 
 
 def _returned(function: Any, method: str) -> Any:
@@ -133,8 +135,8 @@ def _parameter(function: Any) -> Any:
                 continue
             names = [variable.__name__ for variable in getattr(origin, "__parameters__", ())]
             if "OUT" in names:
-                found = typing.get_args(base)[names.index("OUT")]
-                return _UNKNOWN if isinstance(found, typing.ForwardRef) else found
+                argument = typing.get_args(base)[names.index("OUT")]
+                return _UNKNOWN if isinstance(argument, typing.ForwardRef) else argument
     return _UNKNOWN
 
 
@@ -150,12 +152,12 @@ def _element(kind: Any) -> Any:
 def _the_one(kind: Any) -> Any:
     """The one thing that a value is, if it is not None and no pair for a side output; unknown for several."""
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    found = [
+    candidates = [
         each
         for each in (typing.get_args(kind) if is_union else (kind,))
         if each is not type(None) and not _is_for_side_output(each)
     ]
-    return found[0] if len(found) == 1 else _UNKNOWN
+    return candidates[0] if len(candidates) == 1 else _UNKNOWN
 
 
 def _is_for_side_output(kind: Any) -> bool:

@@ -39,16 +39,16 @@ def read_options(path: Path) -> Configuration:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(f"the configuration file {path} cannot be read: {error}") from error
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#") or stripped == "---":
             continue
         key, value = _pair(line, f"{path}, line {number}")
-        if key in found:
+        if key in options:
             raise InvalidOptionError(f"{path}, line {number}: {key!r} is there twice")
-        found[key] = value
-    return Configuration.from_dict(found)
+        options[key] = value
+    return Configuration.from_dict(options)
 
 
 def _pair(line: str, place: str) -> tuple[str, str]:

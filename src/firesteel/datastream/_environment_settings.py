@@ -169,7 +169,7 @@ class EnvironmentSettings(SuggestsNames):
         return self._checkpoint_config.get_checkpointing_mode()
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """What a checkpoint guarantees."""
+        """The same as `get_checkpointing_mode`."""
         return self._checkpoint_config.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
@@ -283,7 +283,7 @@ class EnvironmentSettings(SuggestsNames):
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """What `set_state_backend` was told."""
+        """What `set_state_backend` was told, None when it was not called."""
         return self._state_backend
 
     def _backend_options(self, configuration: Configuration) -> Configuration:

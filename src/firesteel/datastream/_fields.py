@@ -63,11 +63,11 @@ def resolve(field: int | str, record_type: TypeInformation | None, used_by: str)
 
 def _resolve_steps(parts: tuple[int | str, ...], record_type: TypeInformation | None, used_by: str) -> Field:
     steps: list[int | str] = []
-    found = record_type
+    field_type = record_type
     for part in parts:
-        step, found = _resolve_step(part, found, used_by)
+        step, field_type = _resolve_step(part, field_type, used_by)
         steps.append(step)
-    return Field(tuple(steps), found)
+    return Field(tuple(steps), field_type)
 
 
 def _resolve_step(

@@ -30,14 +30,14 @@ def client_options() -> Configuration:
     if not text:
         return Configuration()
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        values = None
+    if not isinstance(values, dict):
         raise InvalidOptionError(
             f"{CLIENT_VARIABLE} must hold a JSON object of options, got {short_repr(text)}"
         )
-    return checked(Configuration.from_dict(found))
+    return checked(Configuration.from_dict(values))
 
 
 def configured_options() -> Configuration:
@@ -45,9 +45,9 @@ def configured_options() -> Configuration:
     path = configuration_file()
     if path is None:
         return Configuration()
-    found = read_options(path)
+    configuration = read_options(path)
     try:
-        return checked(found)
+        return checked(configuration)
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{path}: {error}") from error
 
@@ -71,15 +71,15 @@ def checked(configuration: Configuration) -> Configuration:
             _LOG.warning("%s: nothing reads it, unless the program does", _sentence(key, similar))
     values: dict[str, Any] = {}
     configuration.add_all_to_dict(values)
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for key, value in values.items():
         option = options.find_option(key)
         if option is not None:
             option.parse(value)
         present = key if option is None else option.key
         if present == key or present not in values:
-            found[present] = value
-    return Configuration.from_dict(found)
+            by_key[present] = value
+    return Configuration.from_dict(by_key)
 
 
 def _sentence(key: str, similar: str | None) -> str:

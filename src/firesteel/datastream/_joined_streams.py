@@ -279,13 +279,13 @@ class _CoGroupWindow(_PairWindow):
 
     @override
     def apply(self, key: Any, window: Any, inputs: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-        found = self._call(*self._sides(inputs))
-        if found is not None:
-            yield from found
+        results = self._call(*self._sides(inputs))
+        if results is not None:
+            yield from results
 
 
 def _call(selector: Any) -> Callable[[Any], Any]:
     """A selector as a plain callable, whatever form the user gave it in."""
     get_key = getattr(selector, "get_key", None)
-    found: Callable[[Any], Any] = selector if get_key is None else get_key
-    return found
+    function: Callable[[Any], Any] = selector if get_key is None else get_key
+    return function

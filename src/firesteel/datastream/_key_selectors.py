@@ -66,8 +66,8 @@ def key_of(
         raise wrong_argument(used_by, _EXPECTED, None)
     if key_type is not None and not isinstance(key_type, TypeInformation):
         raise wrong_argument(used_by, "a TypeInformation as its key type", key_type)
-    found = [_part(part, record_type, used_by, annotation) for part in parts]
-    field_type = _type_of(found)
+    key_parts = [_part(part, record_type, used_by, annotation) for part in parts]
+    field_type = _type_of(key_parts)
     known_type = field_type if key_type is None else key_type
     if not _may_fit(field_type, key_type):
         expected = f"a key type for values of {field_type}, the declared type of the key field,"
@@ -76,9 +76,11 @@ def key_of(
         )
     if used_by != "partition_custom()":  # its keys say where records go, and are not those of any state
         _refuse_arrays(known_type, used_by)
-    rule = KeyRule(_selector_of(found), known_type, fits=known_type is not None and known_type == field_type)
+    rule = KeyRule(
+        _selector_of(key_parts), known_type, fits=known_type is not None and known_type == field_type
+    )
     shipped = replace(Shipped.of(rule, used_by), description=describe_function(rule.selector))
-    if all(part.is_field for part in found):
+    if all(part.is_field for part in key_parts):
         shipped = replace(shipped, description=f"key field {', '.join(map(repr, parts))}")
     return Key(shipped, known_type, Annotation.of_results(parts[0], "get_key") if len(parts) == 1 else None)
 

@@ -30,7 +30,7 @@ class OutputSelector(Function, Generic[IN]):
 
     @abstractmethod
     def select(self, value: IN, /) -> Iterable[str]:
-        """Return the names."""
+        """Return the names of the outputs that get ``value``."""
 
 
 class SplitStream(SuggestsNames, Generic[T]):

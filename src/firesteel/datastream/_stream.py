@@ -362,7 +362,7 @@ class DataStream(OperatorSettings, Generic[T]):
         if not field_indexes:
             raise ProgramError("project() needs at least one field position")
         types = [_projected_type(index, self._type, self._annotation) for index in field_indexes]
-        known = [found for found in types if found is not None]
+        known = [field_type for field_type in types if field_type is not None]
         function = itemgetter(*field_indexes) if len(field_indexes) > 1 else _OneField(field_indexes[0])
         spec = MapSpec(_shipped_getter(function, f"project{field_indexes}"))
         return self._add("Projection", spec, TupleTypeInfo(known) if len(known) == len(types) else None)
@@ -401,9 +401,9 @@ class DataStream(OperatorSettings, Generic[T]):
                 f"side output {output_tag.tag_id!r} of {node.name!r} was declared as {known} and now as {declared}; "
                 "a side output has one type"
             )
-        found = known if declared is None else declared
-        self._env._graph.change(node.id, side_types={**node.side_types, output_tag.tag_id: found})
-        return DataStream(self._env, (Origin(node.id, output_tag.tag_id),), found)
+        side_type = known if declared is None else declared
+        self._env._graph.change(node.id, side_types={**node.side_types, output_tag.tag_id: side_type})
+        return DataStream(self._env, (Origin(node.id, output_tag.tag_id),), side_type)
 
     def on_error(self, action: str | None = None, *, dead_letter: OutputTag | None = None) -> Self:
         """What becomes of a record for which this operator's function raises; not in PyFlink.
@@ -439,10 +439,10 @@ class DataStream(OperatorSettings, Generic[T]):
                     f"union() needs streams of one type, got {self._type} and {stream._type}; map() one to the other's type"
                 )
         types = [stream._type for stream in (self, *streams)]
-        found = None if None in types else self._type
+        common_type = None if None in types else self._type
         origins = [origin for stream in (self, *streams) for origin in stream._outgoing()]
         annotation = Annotation.of_all(stream._annotation for stream in (self, *streams))
-        return DataStream(self._env, tuple(origins), found)._annotated(annotation)
+        return DataStream(self._env, tuple(origins), common_type)._annotated(annotation)
 
     def _outgoing(self) -> tuple[Origin, ...]:
         """The origins with the distribution that this stream's readers get."""

@@ -30,7 +30,7 @@ class BuiltStreams:
         self._place: str | None = None
 
     def add(self) -> None:
-        """An operator was added."""
+        """An operator was added; of the first one, the line of the program is kept."""
         if self._place is None:
             self._place = _users_line()
             _waiting[id(self)] = (self, self._place)

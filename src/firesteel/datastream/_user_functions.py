@@ -119,12 +119,12 @@ def refuse_checkpointed(thing: Any, used_by: str, instead: str) -> None:
 
     ``thing`` is an object, or a class of which tasks make objects.
     """
-    found = thing.__self__ if isinstance(thing, types.MethodType) else thing
-    made = found if isinstance(found, type) else type(found)
+    owner = thing.__self__ if isinstance(thing, types.MethodType) else thing
+    made = owner if isinstance(owner, type) else type(owner)
     for kind, method in _CHECKPOINTED.items():
         if issubclass(made, kind):
             raise WrongArgumentError(
-                f"{used_by}: {describe_function(found)} is a {kind.__name__}, but has no part in checkpoints here: "
+                f"{used_by}: {describe_function(owner)} is a {kind.__name__}, but has no part in checkpoints here: "
                 f"its {method}() would never be called; {instead}"
             )
 

@@ -525,10 +525,10 @@ def _check_mergeable(trigger: Trigger[Any, Any], assigner: WindowAssigner[Any, A
 
 
 def _unmergeable_state(trigger: Trigger[Any, Any]) -> list[Any]:
-    found: list[Any] = []
+    descriptors: list[Any] = []
     for attribute in vars(trigger).values():
         if isinstance(attribute, ValueStateDescriptor | MapStateDescriptor):
-            found.append(attribute)
+            descriptors.append(attribute)
         elif isinstance(attribute, Trigger):
-            found += _unmergeable_state(attribute)
-    return found
+            descriptors += _unmergeable_state(attribute)
+    return descriptors

@@ -68,13 +68,13 @@ class ClassShape:
         if self.kind is None:
             return record
         plain = [record[name] for name in self._names] if self._is_tuple else record
-        found = self._convert(plain)
+        instance = self._convert(plain)
         if self._fill is not None:
-            self._fill(found)
-        return found
+            self._fill(instance)
+        return instance
 
     def to_record(self, value: Any) -> Any:
-        """What fastavro takes."""
+        """What fastavro takes; `TypeMismatchError` for a value that is not of the class."""
         if self.kind is None:
             return value
         wanted: Any = self.kind if not issubclass(self.kind, dict) else dict
@@ -105,7 +105,7 @@ class AvroCodec:
         stream.seek(start)
         try:
             record = self._read(stream, self.schema if writer is None else writer, self.schema)
-            found = self.shape.of_record(record)
+            value = self.shape.of_record(record)
         except Exception as error:  # noqa: BLE001 - whatever broken bytes lead fastavro to
             raise self._explained(message, error, stream.tell()) from None
         if stream.tell() != len(message):
@@ -114,7 +114,7 @@ class AvroCodec:
                 message, f"{extra} bytes are left over behind the record", format=self._format,
                 position=stream.tell(),
             )  # fmt: skip
-        return found
+        return value
 
     @property
     def _format(self) -> str:

@@ -93,13 +93,13 @@ class AvroRowSerializationSchema(_AvroRows, SerializationSchema):
             if element is None:
                 raise TypeMismatchError("a row", element, index=index)
         convert = row_converter(row_type)
-        found = []
+        messages = []
         for index, row in enumerate(convert(elements)):
             try:
-                found.append(codec.encode(shape.write(row)))
+                messages.append(codec.encode(shape.write(row)))
             except TypeMismatchError as error:
                 raise error.at(None, index) from None
-        return found
+        return messages
 
 
 class _Shape:
@@ -179,9 +179,9 @@ class _Shapes:
         def write(row: Row) -> dict[str, Any]:
             return {name: shape.write(part) for name, shape, part in zip(names, shapes, row, strict=True)}
 
-        found = _Shape(RowTypeInfo([shape.type for shape in shapes], list(names)), read, write)
-        self._named[schema["name"]] = found
-        return found
+        row_shape = _Shape(RowTypeInfo([shape.type for shape in shapes], list(names)), read, write)
+        self._named[schema["name"]] = row_shape
+        return row_shape
 
     @staticmethod
     def _array(element: _Shape) -> _Shape:

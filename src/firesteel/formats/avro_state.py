@@ -83,9 +83,9 @@ class _SavedRecord(dict[str, Any]):
 
 
 def _saved(record: dict[str, Any], fingerprint: str) -> _SavedRecord:
-    found = _SavedRecord(record)
-    found.fingerprint = fingerprint
-    return found
+    saved = _SavedRecord(record)
+    saved.fingerprint = fingerprint
+    return saved
 
 
 class _StateCodec:
@@ -105,8 +105,8 @@ class _StateCodec:
     def decode(self, data: bytes) -> Any:
         if self._kind is not None:
             return _resolved(self._reader, data, self._writer)
-        found = self._writer.decode(data)
-        return _saved(found, self.fingerprint) if isinstance(found, dict) else found
+        value = self._writer.decode(data)
+        return _saved(value, self.fingerprint) if isinstance(value, dict) else value
 
     def evolved(self, value: Any) -> Any:
         if type(value) is not _SavedRecord:

@@ -127,10 +127,10 @@ def _type(hint: Any, known: set[str]) -> Any:
 def _numpy(hint: Any) -> str:
     import numpy
 
-    found = _NUMPY.get(numpy.dtype(hint).kind)
-    if found is None:
+    avro_type = _NUMPY.get(numpy.dtype(hint).kind)
+    if avro_type is None:
         raise InvalidArgumentError(f"Avro has no type for {hint!r}")
-    return found
+    return avro_type
 
 
 def _default(kind: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ _CACHE = "__msgspec_cache__"
 
 
 def json_decoder(kind: Any, strict: bool) -> msgspec.json.Decoder[Any]:
-    """Makes objects of JSON."""
+    """Makes objects of JSON; unless it is ``strict``, texts may stand for numbers."""
     try:
         return msgspec.json.Decoder(kind, strict=strict, dec_hook=_from_plain)
     finally:

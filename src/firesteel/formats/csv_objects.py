@@ -92,10 +92,10 @@ class CsvRecordSchema(LazyCodec, SerializationSchema, DeserializationSchema):
         try:
             return convert(plain)
         except msgspec.ValidationError as error:
-            found = json_error(message, error, f"CSV of {self._type.__name__}")
-            if as_tuple and found.path.startswith("["):
-                found = self._error(message, found.reason, path=values[int(found.path[1:-1])][0])
-            raise found from None
+            failure = json_error(message, error, f"CSV of {self._type.__name__}")
+            if as_tuple and failure.path.startswith("["):
+                failure = self._error(message, failure.reason, path=values[int(failure.path[1:-1])][0])
+            raise failure from None
 
     def _error(self, message: Any, reason: str, **more: Any) -> DeserializationError:
         data = message.encode() if isinstance(message, str) else message

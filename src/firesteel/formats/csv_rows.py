@@ -97,7 +97,6 @@ class CsvRowDeserializationSchema(LazyCodec, DeserializationSchema):
 
     @override
     def get_produced_type(self) -> TypeInformation:
-        """Return the row type."""
         return self._row_type
 
 

@@ -22,26 +22,26 @@ _GROUPS = (list, tuple, set, frozenset)
 
 def filler(hint: Any) -> Fill | None:
     """What gives objects of a type, and those inside of them, the fields that they lack; None when nothing can be lacking."""
-    found: dict[type, dict[str, Any]] = {}
-    _collect(hint, found, set())
-    return _filling(found) if any(found.values()) else None
+    defaults: dict[type, dict[str, Any]] = {}
+    _collect(hint, defaults, set())
+    return _filling(defaults) if any(defaults.values()) else None
 
 
-def _collect(hint: Any, found: dict[type, dict[str, Any]], seen: set[Any]) -> None:
+def _collect(hint: Any, defaults: dict[type, dict[str, Any]], seen: set[Any]) -> None:
     """The dataclasses that a type is made of, with the plain defaults of each."""
     for part in get_args(hint):
-        _collect(part, found, seen)
+        _collect(part, defaults, seen)
     if hint in seen or not isinstance(hint, type) or not field_names(hint):
         return
     seen.add(hint)
     if dataclasses.is_dataclass(hint) and hint.__dictoffset__:
-        found[hint] = {
+        defaults[hint] = {
             field.name: field.default
             for field in dataclasses.fields(hint)
             if not isinstance(field.default, type(dataclasses.MISSING))
         }
     for part in get_type_hints(hint).values():
-        _collect(part, found, seen)
+        _collect(part, defaults, seen)
 
 
 def _filling(defaults: dict[type, dict[str, Any]]) -> Fill:

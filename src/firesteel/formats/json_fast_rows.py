@@ -121,7 +121,7 @@ def _of_lists(element: _Part, nullable: bool) -> _Part:
     if element.finish is None:
         return _Part(read)
     one = _nullable(element.finish)
-    return _Part(read, lambda found: [one(value) for value in found])
+    return _Part(read, lambda values: [one(value) for value in values])
 
 
 def _of_maps(value: _Part) -> _Part:
@@ -129,7 +129,7 @@ def _of_maps(value: _Part) -> _Part:
     if value.finish is None:
         return _Part(read)
     one = _nullable(value.finish)
-    return _Part(read, lambda found: {key: one(item) for key, item in found.items()})
+    return _Part(read, lambda entries: {key: one(item) for key, item in entries.items()})
 
 
 def _nullable(finish: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -163,7 +163,7 @@ class FastRows:
     def decode_all(self, messages: list[bytes]) -> list[Row] | None:
         """The rows of messages; None when one of them does not fit as it is."""
         try:
-            records = [_fields(found) for found in map(self._decoder.decode, messages)]
+            records = [_fields(record) for record in map(self._decoder.decode, messages)]
             return Row._make_all(self._finished(records) if self._finish else records, self._names)
         except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError):
             return None

@@ -75,10 +75,10 @@ class LenientRows:
         """The row; None when the message says null."""
         self._message = message.encode() if isinstance(message, str) else message
         try:
-            found = self._decoder.decode(message)
+            value = self._decoder.decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise json_error(message, error) from None
-        return None if found is None else self._converted(found)
+        return None if value is None else self._converted(value)
 
     def parse(self, message: bytes) -> Any:
         """What is in a message, as `convert` takes it."""
@@ -143,13 +143,13 @@ class LenientRows:
         return convert
 
     def _field(self, value: dict[str, Any], name: str, convert: Convert) -> Any:
-        found = value.get(name, _MISSING)
-        if found is None or (found is _MISSING and not self._fail_on_missing):
+        part = value.get(name, _MISSING)
+        if part is None or (part is _MISSING and not self._fail_on_missing):
             return None
         try:
-            if found is _MISSING:
-                raise _Misfit("a field of this name (fail_on_missing_field)", found)
-            return convert(found)
+            if part is _MISSING:
+                raise _Misfit("a field of this name (fail_on_missing_field)", part)
+            return convert(part)
         except _Misfit as misfit:
             misfit.below(name)
             if self._ignored is None:
@@ -163,13 +163,13 @@ class LenientRows:
         def convert_all(value: Any) -> list[Any]:
             if type(value) is not list:
                 raise _Misfit("an array", value)
-            found = []
+            items = []
             for index, item in enumerate(value):
                 try:
-                    found.append(None if item is None and nullable else convert(item))
+                    items.append(None if item is None and nullable else convert(item))
                 except _Misfit as misfit:
                     raise misfit.below(f"[{index}]") from None
-            return found
+            return items
 
         return convert_all
 
@@ -179,13 +179,13 @@ class LenientRows:
         def convert(value: Any) -> dict[Any, Any]:
             if type(value) is not dict:
                 raise _Misfit("an object", value)
-            found = {}
+            entries = {}
             for name, part in value.items():
                 try:
-                    found[key(name)] = None if part is None else item(part)
+                    entries[key(name)] = None if part is None else item(part)
                 except _Misfit as misfit:
                     raise misfit.below(name) from None
-            return found
+            return entries
 
         return convert
 

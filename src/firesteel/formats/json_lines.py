@@ -81,8 +81,8 @@ class TupleDecoder:
 
     def decode(self, block: bytes) -> list[tuple[Any, ...]]:
         """The tuples of some lines; errors are those of `LineDecoder`."""
-        found = map(self._fields, self._decoder.decode(block))
-        return [(value,) for value in found] if self._is_single else list(found)
+        values = map(self._fields, self._decoder.decode(block))
+        return [(value,) for value in values] if self._is_single else list(values)
 
 
 def whole_number(bits: int) -> Any:

@@ -73,8 +73,8 @@ class JsonSchema(EncodesBatches, DeserializationSchema):
     @override
     def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
         """Deserialize many messages at a time."""
-        found: list[Any] | None = self._codec.decode_all(messages)
-        return super().deserialize_batch(messages) if found is None else found
+        records: list[Any] | None = self._codec.decode_all(messages)
+        return super().deserialize_batch(messages) if records is None else records
 
     @override
     def get_produced_type(self) -> TypeInformation:
@@ -105,22 +105,22 @@ class _ObjectCodec:
         if message is None:
             return None
         try:
-            found = self._decoder.decode(message)
+            value = self._decoder.decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise json_error(message, error, self._format) from None
         if self._fill is not None:
-            self._fill(found)
-        return found if self._finish is None else self._finish(found)
+            self._fill(value)
+        return value if self._finish is None else self._finish(value)
 
     def decode_all(self, messages: list[bytes]) -> list[Any] | None:
         """All of them, or None when one of them does not fit."""
         try:
-            found = list(map(self._decoder.decode, messages))
+            values = list(map(self._decoder.decode, messages))
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             return None
         if self._fill is not None:
-            self._fill(found)
-        return found if self._finish is None else list(map(self._finish, found))
+            self._fill(values)
+        return values if self._finish is None else list(map(self._finish, values))
 
     def encode_all(self, elements: list[Any]) -> list[bytes]:
         accepted = self._accepted
@@ -166,7 +166,7 @@ def _struct_of(kind: Any) -> type[msgspec.Struct]:
 
 def _tuple_maker(kind: Any) -> Callable[[Any], Any]:
     make, fields = kind._make, msgspec.structs.astuple
-    return lambda found: make(fields(found))
+    return lambda record: make(fields(record))
 
 
 def _accepted(kind: Any) -> type | None:

@@ -70,7 +70,7 @@ class JsonRowDeserializationSchema(LazyCodec, DeserializationSchema):
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """Make the schema."""
+            """Make the schema; needs a row type, from `type_info` or `json_schema`."""
             if self._type_info is None:
                 raise InvalidArgumentError("call type_info() or json_schema() before build()")
             if self._fail_on_missing_field and self._ignore_parse_errors:
@@ -94,8 +94,8 @@ class JsonRowDeserializationSchema(LazyCodec, DeserializationSchema):
     @override
     def deserialize_batch(self, messages: list[bytes]) -> list[Any]:
         """Deserialize many messages at a time."""
-        found: list[Any] | None = self._codec[0].decode_all(messages)
-        return super().deserialize_batch(messages) if found is None else found
+        rows: list[Any] | None = self._codec[0].decode_all(messages)
+        return super().deserialize_batch(messages) if rows is None else rows
 
     @override
     def take_ignored(self) -> int:
@@ -104,7 +104,6 @@ class JsonRowDeserializationSchema(LazyCodec, DeserializationSchema):
 
     @override
     def get_produced_type(self) -> TypeInformation:
-        """Return the row type."""
         return self._row_type
 
 
@@ -132,7 +131,7 @@ class JsonRowSerializationSchema(EncodesBatches):
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """Make the schema."""
+            """Make the schema; needs `with_type_info` before."""
             if self._type_info is None:
                 raise InvalidArgumentError("call with_type_info() before build()")
             return JsonRowSerializationSchema(self._type_info)
@@ -157,10 +156,10 @@ def row_type_of_json_schema(text: str) -> RowTypeInfo:
         schema = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InvalidArgumentError(f"the JSON schema is no JSON: {error}") from None
-    found = _type_of(schema, "$")
-    if not isinstance(found, RowTypeInfo):
-        raise InvalidArgumentError(f"the JSON schema must describe an object, and describes {found}")
-    return found
+    row_type = _type_of(schema, "$")
+    if not isinstance(row_type, RowTypeInfo):
+        raise InvalidArgumentError(f"the JSON schema must describe an object, and describes {row_type}")
+    return row_type
 
 
 def _type_of(schema: Any, path: str) -> TypeInformation:

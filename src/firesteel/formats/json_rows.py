@@ -35,9 +35,9 @@ class JsonRowCodec:
         """The row of a message; None for a message that says null, and for errors that are passed over."""
         if message is None:
             return None
-        found = None if self._fast is None else self._fast.decode_all([message])
-        if found is not None:
-            return found[0]
+        rows = None if self._fast is None else self._fast.decode_all([message])
+        if rows is not None:
+            return rows[0]
         try:
             return self._lenient.decode(message)
         except DeserializationError as error:

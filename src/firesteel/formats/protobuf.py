@@ -33,13 +33,13 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         if message is None:
             return None
         try:
-            found = self._class.FromString(message)
+            record = self._class.FromString(message)
         except library("google.protobuf.message", "protobuf", "Protobuf").DecodeError as error:
             raise self._error(message, str(error)) from None
-        if not found.IsInitialized():
-            missing = ", ".join(found.FindInitializationErrors())
+        if not record.IsInitialized():
+            missing = ", ".join(record.FindInitializationErrors())
             raise self._error(message, f"required fields are missing: {missing}")
-        return found
+        return record
 
     def _error(self, message: bytes, reason: str) -> DeserializationError:
         return DeserializationError(message, reason, format=f"Protobuf of {self._class.DESCRIPTOR.full_name}")
@@ -80,15 +80,15 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
 
 def _description(file: Any) -> list[bytes]:
     """The file of a class and all that it needs, those first that others need."""
-    found: dict[str, bytes] = {}
+    by_name: dict[str, bytes] = {}
 
     def add(one: Any) -> None:
         for needed in one.dependencies:
             add(needed)
-        found.setdefault(one.name, one.serialized_pb)
+        by_name.setdefault(one.name, one.serialized_pb)
 
     add(file)
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _from_description(name: str, files: list[bytes]) -> ProtobufSchema:

@@ -79,7 +79,7 @@ class Ignored:
         self._untaken = 0
 
     def add(self, error: DeserializationError) -> None:
-        """Count one."""
+        """Count one; the first, the tenth, the hundredth and so on are logged."""
         self._total += 1
         self._untaken += 1
         if self._total >= self._tell_at:

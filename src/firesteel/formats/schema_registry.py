@@ -88,8 +88,8 @@ class SchemaRegistry:
         request = urllib.request.Request(url, data, headers)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                content: dict[str, Any] = json.load(answer)
+                return content
         except urllib.error.HTTPError as error:
             with error:
                 reason = f"{error.code} {_reason(error)}"
@@ -121,10 +121,10 @@ class SchemaRegistry:
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        found: str = json.load(error)["message"]
+        message: str = json.load(error)["message"]
     except (ValueError, KeyError, TypeError):
         return error.reason
-    return found
+    return message
 
 
 def write_header(schema_id: int) -> bytes:

@@ -107,7 +107,7 @@ def sql_date(text: str) -> date:
 
 
 def sql_time(text: str) -> time:
-    """Hour, minute and second."""
+    """Hour, minute and second with two digits each, and no fraction of a second."""
     match = _TIME.fullmatch(text.strip())
     if not match:
         raise ValueError
@@ -170,7 +170,7 @@ def instant_text(value: Instant) -> str:
 
 
 def time_text(value: time) -> str:
-    """Hour, minute, second."""
+    """Hour, minute and second; fractions of a second are left out."""
     return value.strftime("%H:%M:%S")
 
 

@@ -267,7 +267,7 @@ class AttemptMaster:
         return [line.hello.pid for line in list(self._lines.values()) if line.hello.host == here]
 
     def close(self, linger_seconds: float) -> None:
-        """End all connections."""
+        """Nobody waits for answers now; connections have ``linger_seconds`` to end, then they are cut."""
         self._inquiries.close()
         with self._lock:
             self._closed = True
@@ -325,11 +325,11 @@ class LocalCollection:
         self._session.receive(Covered(offset))
 
     def unconfirmed(self) -> tuple[int, list[Results]]:
-        """Nothing."""
+        """Nothing waits; the offset is behind all results that were sent."""
         return self._session.received, []
 
     def close(self) -> None:
-        """Everything has been sent."""
+        """The subtask has sent everything, and all of it has arrived."""
         self._session.end()
 
 

@@ -34,7 +34,7 @@ class HeartbeatMonitor:
         self._listening_since = 0.0
 
     def begin(self, attempt: int, now: float) -> list[SetTimer]:
-        """The attempt starts."""
+        """The attempt starts; returns the timer of the first look at it, nothing when nobody is watched."""
         if self._settings is None:
             return []
         self._attempt = attempt

@@ -70,7 +70,7 @@ class Inquiries:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """All tasks are gone."""
+        """All tasks are gone: whoever waits gets the answers that have come."""
         with self._changed:
             for inquiry in self._open.values():
                 inquiry.missing.clear()

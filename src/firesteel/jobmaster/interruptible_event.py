@@ -26,7 +26,7 @@ class InterruptibleEvent:
         self._setting = threading.Lock()  # acquired by the first who sets it, never released
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Wake everybody who waits; only the first call does anything."""
         if self._setting.acquire(blocking=False):
             self._is_set = True
             self._lock.release()

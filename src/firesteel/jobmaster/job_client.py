@@ -65,7 +65,7 @@ class MasterJobClient(JobClient):
         return self._master.job_id
 
     def get_job_name(self) -> str:
-        """The job's name."""
+        """What its lines in the terminal and in the list of jobs call it; not in PyFlink."""
         return self._master.name
 
     @override
@@ -224,7 +224,7 @@ class MasterJobClient(JobClient):
 
     @property
     def plan(self) -> JobPlan:
-        """What the job does."""
+        """What the job does; another one after a change of its parallelism."""
         return self._master.plan
 
     def error(self) -> BaseException | None:

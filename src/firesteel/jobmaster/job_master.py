@@ -299,7 +299,7 @@ class JobMaster:
 
     @property
     def status(self) -> JobStatus:
-        """The job's state now."""
+        """As the core has it, unless the job was ended without its thread, which did not answer."""
         return self._forced_status or self._core.status
 
     def failures(self) -> tuple[Failure, ...]:

@@ -47,7 +47,7 @@ class JobTimes:
         self.ended_ms = to_millis(self._now())
 
     def metrics(self) -> dict[str, int]:
-        """Under Flink's names."""
+        """Under Flink's names: for how long the job is in its state, or down; 0 for all others."""
         with self._lock:
             now, status, since, down_since = self._now(), self._status, self._since, self._down_since
         if status.is_terminal_state():

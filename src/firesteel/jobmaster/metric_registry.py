@@ -70,10 +70,12 @@ class MetricRegistry:
 
     def vertex(self, vertex_id: int | str) -> Mapping[str, Any]:
         """All subtasks of a vertex with their operators; every name begins with the number of the subtask."""
-        found: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         for subtask in self._subtasks(vertex_id):
-            found.update({f"{subtask.subtask}.{name}": value for name, value in _of_subtask(subtask).items()})
-        return found
+            metrics.update(
+                {f"{subtask.subtask}.{name}": value for name, value in _of_subtask(subtask).items()}
+            )
+        return metrics
 
     def subtask(self, vertex_id: int | str, index: int) -> Mapping[str, Any]:
         """One subtask with its operators; empty when it has not reported yet."""
@@ -84,14 +86,14 @@ class MetricRegistry:
 
     def operators(self, vertex_id: int | str) -> Mapping[str, Mapping[str, Any]]:
         """The operators of a vertex by name; names of their metrics begin with the number of the subtask."""
-        found: dict[str, dict[str, Any]] = {}
+        by_operator: dict[str, dict[str, Any]] = {}
         for subtask in self._subtasks(vertex_id):
             for name, readings in _by_name(subtask):
-                metrics = found.setdefault(name, {})
+                metrics = by_operator.setdefault(name, {})
                 metrics.update(
                     {f"{subtask.subtask}.{metric}": value for metric, value in _flat(readings).items()}
                 )
-        return found
+        return by_operator
 
     def job_manager(self) -> Mapping[str, Any]:
         """The process of the driver."""
@@ -156,14 +158,14 @@ class MetricRegistry:
         """By vertex and number."""
         plan, tasks = self._reports.measured_tasks()
         wanted = None if vertex_id is None else self._vertex(vertex_id).id
-        found = [
+        subtasks = [
             subtask
             for measured in tasks
             if wanted is None or any(each.vertex == wanted for each in measured.report.subtasks)
             for subtask in subtasks_of(plan, measured)
             if wanted in (None, subtask.vertex.id)
         ]
-        return iter(sorted(found, key=lambda subtask: (subtask.vertex.id, subtask.subtask)))
+        return iter(sorted(subtasks, key=lambda subtask: (subtask.vertex.id, subtask.subtask)))
 
     def _vertex(self, vertex_id: int | str) -> VertexPlan:
         for vertex in self._reports.plan.vertices:
@@ -183,13 +185,13 @@ class MetricRegistry:
 
     def _processes(self) -> dict[str, tuple[dict[str, str], list[Reading]]]:
         """What is known of processes of tasks, by their names; several tasks of a simulation are in none of their own."""
-        found: dict[str, tuple[dict[str, str], list[Reading]]] = {}
+        processes: dict[str, tuple[dict[str, str], list[Reading]]] = {}
         for measured in self._reports.measured_tasks()[1]:
             process = measured.report.process
             if process is not None:
                 variables = process_variables(process.host, process.pid)
-                found[variables["<tm_id>"]] = variables, process_readings(process)
-        return found
+                processes[variables["<tm_id>"]] = variables, process_readings(process)
+        return processes
 
     def _driver_readings(self) -> list[Reading]:
         with self._known_lock:
@@ -209,10 +211,10 @@ def _process_of(subtask: SubtaskMetrics) -> dict[str, str]:
 
 
 def _of_subtask(subtask: SubtaskMetrics) -> dict[str, Any]:
-    found = _flat(subtask.own)
+    metrics = _flat(subtask.own)
     for name, readings in _by_name(subtask):
-        found.update({f"{_name(name)}.{metric}": value for metric, value in _flat(readings).items()})
-    return found
+        metrics.update({f"{_name(name)}.{metric}": value for metric, value in _flat(readings).items()})
+    return metrics
 
 
 def _by_name(subtask: SubtaskMetrics) -> Iterator[tuple[str, list[Reading]]]:
@@ -227,23 +229,23 @@ def _name(part: str) -> str:
 
 def _flat(readings: Iterable[Reading]) -> dict[str, Any]:
     """Names and values as Flink's REST interface has them; what has no value is left out."""
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for groups, name, _, value, _ in readings:
         full = ".".join(map(_name, (*groups, name)))
         match value:
             case None:
                 continue
             case MeterSummary():
-                found[full] = value.rate
+                metrics[full] = value.rate
             case DistributionSummary():
                 parts = {"count": value.count, "sum": value.total, "min": value.minimum, "max": value.maximum}
-                found.update({f"{full}_{part}": number for part, number in parts.items()})
-                found[f"{full}_mean"] = value.mean
+                metrics.update({f"{full}_{part}": number for part, number in parts.items()})
+                metrics[f"{full}_mean"] = value.mean
             case HistogramSummary():
-                found.update({f"{full}_{part}": number for part, number in _histogram_parts(value).items()})
+                metrics.update({f"{full}_{part}": number for part, number in _histogram_parts(value).items()})
             case _:
-                found[full] = value
-    return found
+                metrics[full] = value
+    return metrics
 
 
 def _histogram_parts(summary: HistogramSummary) -> dict[str, float]:

@@ -44,12 +44,12 @@ class RunningReporter:
         self._thread.start()
 
     def add(self, registry: MetricRegistry) -> None:
-        """A job begins."""
+        """A job begins: its metrics are reported until `remove`."""
         with self._lock:
             self._registries.append(registry)
 
     def remove(self, registry: MetricRegistry) -> None:
-        """A job has ended."""
+        """A job has ended: no later report has its metrics."""
         with self._lock:
             self._registries.remove(registry)
 

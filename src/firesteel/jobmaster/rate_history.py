@@ -40,7 +40,7 @@ class RateHistory:
         return oldest if newest.at - oldest.at >= _SPAN_SECONDS - _STEP_SECONDS else None
 
     def clear(self) -> None:
-        """A new attempt begins."""
+        """A new attempt begins: rates of its tasks are counted from their own start."""
         self._reports.clear()
 
 

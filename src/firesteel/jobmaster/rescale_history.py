@@ -65,7 +65,7 @@ class Rescale:
 
     @property
     def id(self) -> str:
-        """As interfaces name it."""
+        """As interfaces name it: the number as 32 hexadecimal digits, where Flink has a UUID."""
         return f"{self.number:032x}"
 
 

@@ -130,7 +130,7 @@ class Rescaling:
         self._give_back()
 
     def close(self, status: JobStatus) -> None:
-        """The job is over."""
+        """The job is over: requests without an answer get an error that says how it ended."""
         self._requests.close(status)
 
     def count_slots(self, instruction: CountSlots) -> None:

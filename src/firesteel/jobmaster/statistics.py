@@ -84,7 +84,7 @@ class ReportBook:
             self._history.add(task, report)
 
     def clear(self) -> None:
-        """A new attempt begins."""
+        """A new attempt begins: what the tasks of the last one have reported does not count any more."""
         with self._lock:
             self._reports.clear()
             self._history.clear()
@@ -128,9 +128,9 @@ class ReportBook:
 
     def bad_records(self) -> list[str]:
         """Operators with ``on_error`` that could not process some records, in words: what became of how many."""
-        found: list[str] = []
+        texts: list[str] = []
         for operator in (operator for vertex in self.plan.vertices for operator in vertex.operators):
-            found += self._ignored_errors(operator)
+            texts += self._ignored_errors(operator)
             on_error = getattr(operator.spec, "on_error", None)
             count = 0 if on_error is None else self._sum(count_name(operator.name))
             if on_error is None or not count:
@@ -146,8 +146,8 @@ class ReportBook:
                 if isinstance(operator.spec, SourceSpec)
                 else f"for which '{operator.name}' raised"
             )
-            found.append(f"{became} {records}{where}, {why} (on_error)")
-        return found
+            texts.append(f"{became} {records}{where}, {why} (on_error)")
+        return texts
 
     def _ignored_errors(self, operator: OperatorPlan) -> list[str]:
         count = self._sum(ignored_name(operator.name)) if isinstance(operator.spec, SourceSpec) else 0
@@ -202,12 +202,12 @@ class _Sums:
 
 def _operators_at_ends(plan: JobPlan) -> set[str]:
     """The operators that nothing in the job follows."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for vertex in plan.vertices:
         followed = {operator.parent for operator in vertex.operators}
         followed |= {edge.source_operator for edge in plan.edges_from(vertex.id)}
-        found |= {operator.id for index, operator in enumerate(vertex.operators) if index not in followed}
-    return found
+        ids |= {operator.id for index, operator in enumerate(vertex.operators) if index not in followed}
+    return ids
 
 
 def _merge_into(merged: dict[str, Any], accumulators: Mapping[str, Any]) -> None:

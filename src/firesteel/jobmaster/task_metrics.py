@@ -67,22 +67,22 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     >>> distinct_names(["Map", "Map 2", "Map", "Map"])
     ['Map', 'Map 2', 'Map 3', 'Map 4']
     """
-    found: list[str] = []
+    new_names: list[str] = []
     for name in names:
         number, shown = 1, name
-        while shown in found or (number > 1 and shown in names):
+        while shown in new_names or (number > 1 and shown in names):
             number += 1
             shown = f"{name} {number}"
-        found.append(shown)
-    return found
+        new_names.append(shown)
+    return new_names
 
 
 def _once(readings: list[Reading]) -> list[Reading]:
     """A function may have used a name of the system's: then that of the system stays, as in Flink."""
-    found: dict[tuple[tuple[str, ...], str], Reading] = {}
+    by_name: dict[tuple[tuple[str, ...], str], Reading] = {}
     for reading in readings:
-        found.setdefault(reading[:2], reading)
-    return list(found.values())
+        by_name.setdefault(reading[:2], reading)
+    return list(by_name.values())
 
 
 def _reading(value: MetricValue) -> Reading:
@@ -106,21 +106,21 @@ def _records(measured: MeasuredTask, position: int) -> list[Reading]:
 
 
 def _subtask_readings(measured: MeasuredTask, index: int) -> list[Reading]:
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for name, field in _COUNTED.items():
-        found += _counted(
+        readings += _counted(
             measured,
             name,
             lambda report, field=field: getattr(report.subtasks[index], field),  # type: ignore[misc]
         )
     if measured.report.times is not None:
-        found += _times(measured, measured.report.times)
+        readings += _times(measured, measured.report.times)
     subtask = measured.report.subtasks[index]
     delays = {
         "checkpointAlignmentTime": subtask.alignment_ms,
         "checkpointStartDelayNanos": subtask.start_delay_ms,
     }
-    return found + [
+    return readings + [
         ((), name, MetricKind.GAUGE, int(millis * 1e6), ())
         for name, millis in delays.items()
         if millis is not None
@@ -129,7 +129,7 @@ def _subtask_readings(measured: MeasuredTask, index: int) -> list[Reading]:
 
 def _times(measured: MeasuredTask, times: TaskTimes) -> list[Reading]:
     """What the task does with its time; its subtasks share a thread, and so these figures."""
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for name, field in _TIMES.items():
 
         def spent(report: TaskReport, field: str = field) -> float:
@@ -137,9 +137,9 @@ def _times(measured: MeasuredTask, times: TaskTimes) -> list[Reading]:
 
         per_second = round(min(1000.0, measured.rate(spent)), 3)
         total = int(getattr(times, field))
-        found.append(((), f"{name}TimeMsPerSecond", MetricKind.GAUGE, per_second, ()))
-        found.append(((), f"accumulate{name[0].upper()}{name[1:]}TimeMs", MetricKind.GAUGE, total, ()))
-    return found
+        readings.append(((), f"{name}TimeMsPerSecond", MetricKind.GAUGE, per_second, ()))
+        readings.append(((), f"accumulate{name[0].upper()}{name[1:]}TimeMs", MetricKind.GAUGE, total, ()))
+    return readings
 
 
 def _watermark(of_head: list[MetricValue]) -> list[Reading]:

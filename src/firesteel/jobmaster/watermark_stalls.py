@@ -53,7 +53,7 @@ class WatermarkStalls:
             self._tell(stall, f"it lies behind {where}, whose task has not answered before it ended")
 
     def drain_news(self) -> list[str]:
-        """What people should read."""
+        """What has happened since the last time that people should read: stalls with their reasons."""
         news, self._news = self._news, []
         return news
 

@@ -47,10 +47,10 @@ def parse_level(text: str) -> int:
     >>> parse_level("warn") == logging.WARNING
     True
     """
-    found = LEVELS.get(str(text).strip().upper())
-    if found is None:
+    level = LEVELS.get(str(text).strip().upper())
+    if level is None:
         raise InvalidOptionError(f"expected one of {', '.join(LEVELS)}, got {text!r}")
-    return found
+    return level
 
 
 def level_name(level: int) -> str:
@@ -64,13 +64,13 @@ def level_name(level: int) -> str:
 
 def configured_levels(configuration: Configuration) -> dict[str, int]:
     """The levels that options give; empty when none does."""
-    found: dict[str, int] = {}
+    by_logger: dict[str, int] = {}
     root = configuration.get(LOG_LEVEL)
     if root is not None:
-        found[ROOT] = _parsed(LOG_LEVEL.key, root)
+        by_logger[ROOT] = _parsed(LOG_LEVEL.key, root)
     for name, level in (configuration.get(LOG_LEVEL_OVERRIDES) or {}).items():
-        found[name.strip()] = _parsed(LOG_LEVEL_OVERRIDES.key, level)
-    return found
+        by_logger[name.strip()] = _parsed(LOG_LEVEL_OVERRIDES.key, level)
+    return by_logger
 
 
 def _parsed(key: str, text: str) -> int:

@@ -38,7 +38,7 @@ class RecentText:
                 self._size -= len(self._parts.popleft())
 
     def read(self) -> str:
-        """All of it."""
+        """All text that is still remembered."""
         with self._lock:
             return "".join(self._parts)
 
@@ -75,18 +75,16 @@ class PrintedFile(RolledFile):
         super().__init__(path, max_size, kept, logging.Formatter("%(message)s"))
 
     def write(self, text: str) -> None:
-        """Add text."""
+        """Add text as it is, without another end of line."""
         self.handle(logging.makeLogRecord({"msg": text}))
 
 
 def rolled_files(path: Path) -> list[Path]:
     """The file and the old ones beside it, the newest first."""
     old = [
-        (int(found.suffix[1:]), found)
-        for found in path.parent.glob(f"{_escaped(path.name)}.*")
-        if _is_old(found)
+        (int(file.suffix[1:]), file) for file in path.parent.glob(f"{_escaped(path.name)}.*") if _is_old(file)
     ]
-    return [each for each in (path, *(found for _, found in sorted(old))) if each.is_file()]
+    return [each for each in (path, *(file for _, file in sorted(old))) if each.is_file()]
 
 
 def _is_old(path: Path) -> bool:
@@ -105,8 +103,8 @@ def forget_old_files(directory: Path, prefix: str, kept: int) -> None:
     pattern = re.compile(re.escape(prefix) + r"(\d+)-.*")
     by_process: dict[int, list[Path]] = {}
     for path in directory.glob(f"{_escaped(prefix)}*"):
-        if found := pattern.fullmatch(path.name):
-            by_process.setdefault(int(found[1]), []).append(path)
+        if match := pattern.fullmatch(path.name):
+            by_process.setdefault(int(match[1]), []).append(path)
     ended = {process: paths for process, paths in by_process.items() if not _is_alive(process)}
     newest = sorted(ended, key=lambda process: max(_modified(path) for path in ended[process]), reverse=True)
     for process in newest[kept:]:

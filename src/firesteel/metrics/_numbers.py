@@ -38,5 +38,5 @@ def parts(value: Any) -> dict[str, float]:
             names = ("count", "min", "max", "mean", "stddev", "p50", "p75", "p95", "p98", "p99", "p999")
             return {name: getattr(value, name) for name in names}
         case _:
-            found = number(value)
-            return {} if found is None else {"": found}
+            figure = number(value)
+            return {} if figure is None else {"": figure}

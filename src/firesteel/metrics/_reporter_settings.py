@@ -62,8 +62,8 @@ def read_reporters(configuration: Configuration) -> list[ReporterSettings]:
     if wanted is None:
         wanted = [name for name, own in options.items() if any(key in own for key in _CLASS_KEYS)]
     delimiter = configuration.get(METRICS_SCOPE_DELIMITER)
-    found = [_read(name, options.get(name, {}), delimiter) for name in wanted]
-    return [settings for settings in found if settings is not None]
+    reporters = [_read(name, options.get(name, {}), delimiter) for name in wanted]
+    return [settings for settings in reporters if settings is not None]
 
 
 def _read(name: str, own: Mapping[str, str], delimiter: str) -> ReporterSettings | None:
@@ -181,11 +181,11 @@ def _load(name: str, option: str) -> type[MetricReporter]:
     if not colon:
         module_name, _, attribute = name.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        reporter_class = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidOptionError(
             f"{option}: expected a class of Flink's or 'module:Class' of your own, got {name!r}: {error}"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, MetricReporter)):
+    if not (isinstance(reporter_class, type) and issubclass(reporter_class, MetricReporter)):
         raise InvalidOptionError(f"{option}: {name!r} is no firesteel.metrics.MetricReporter")
-    return found
+    return reporter_class

@@ -28,7 +28,7 @@ class Metric:
     kind: ClassVar[MetricKind]
 
     def snapshot(self) -> Any:
-        """The value to report."""
+        """The value to report; None when there is none yet."""
         raise NotImplementedError
 
 

@@ -90,7 +90,7 @@ class KeyForm:
         self._converted: dict[Any, Any] = {}
 
     def __call__(self, key: Any) -> Any:
-        """The key."""
+        """The key that state knows; one without a hash is converted each time."""
         if self._convert is None and type(key) in _PLAIN:
             return key
         try:

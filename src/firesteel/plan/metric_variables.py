@@ -29,7 +29,7 @@ def _host() -> str:
 
 
 def job_variables(job_id: str, job_name: str) -> dict[str, str]:
-    """A job."""
+    """A job; the variables of its subtasks include these."""
     return {"<job_id>": job_id, "<job_name>": job_name}
 
 
@@ -50,5 +50,5 @@ def subtask_variables(
 
 
 def operator_variables(operator: OperatorPlan) -> dict[str, str]:
-    """An operator."""
+    """An operator; a long name is cut off."""
     return {"<operator_id>": operator.id, "<operator_name>": operator.name[:_MOST_OPERATOR_NAME]}

@@ -63,13 +63,13 @@ class Shipped:
 def _not_serializable(
     thing: Any, used_by: str, description: str, error: Exception
 ) -> FunctionNotSerializableError:
-    found = path_to_unpicklable(thing)
+    place = path_to_unpicklable(thing)
     reason = f"{type(error).__name__}: {short_repr(str(error))}"
-    if found is None:
+    if place is None:
         return FunctionNotSerializableError(
             f"{used_by} cannot ship {description} to its tasks: {reason}; {_REMEDY}"
         )
-    path, part = found
+    path, part = place
     remedy = (
         _REMEDY_FOR_ATTRIBUTE if hasattr(getattr(thing, "__self__", thing), "open") else _REMEDY_FOR_VARIABLE
     )

@@ -59,7 +59,7 @@ class OperatorHandle:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """All of them."""
+        """Those of the keyed state in their order, then that of the list states when there is one."""
         return self.keyed if self.lists is None else (*self.keyed, self.lists)
 
 

@@ -38,19 +38,19 @@ def path_to_unpicklable(thing: Any) -> tuple[str, Any] | None:
     >>> path_to_unpicklable(len) is None
     True
     """
-    found: tuple[str, Any] | None = None
+    named_part: tuple[str, Any] | None = None
     part, path, seen = thing, "", {id(thing)}
     for _ in range(_DEEPEST):
         unseen = (each for each in _parts(part, path) if id(each[1]) not in seen)
         bad = next((each for each in unseen if _fails(each[1])), None)
         if bad is None:
             break
-        found = path, part = bad
+        named_part = path, part = bad
         seen.add(id(part))
         # How an object of a library is made inside is not what the program has to change.
         if not _is_plain(part) and _is_of_library(type(part)):
             break
-    return found
+    return named_part
 
 
 def _parts(thing: Any, path: str) -> Iterator[_Part]:

@@ -55,7 +55,6 @@ class ImmutableValueState(_Immutable, ValueState[Any]):
 
     @override
     def value(self) -> Any:
-        """The value."""
         return self._value
 
     @override
@@ -72,7 +71,6 @@ class ImmutableReducingState(_Immutable, ReducingState[Any]):
 
     @override
     def get(self) -> Any:
-        """The reduction."""
         return self._value
 
     @override
@@ -89,7 +87,6 @@ class ImmutableAggregatingState(_Immutable, AggregatingState[Any, Any]):
 
     @override
     def get(self) -> Any:
-        """The result."""
         return self._value
 
     @override
@@ -106,7 +103,6 @@ class ImmutableListState(_Immutable, ListState[Any]):
 
     @override
     def get(self) -> list[Any]:
-        """The elements."""
         return list(self._elements)
 
     @override

@@ -75,14 +75,14 @@ class TokenFile:
             ) from error
         digest = hashlib.sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
         # All of them, however early one fits: the time that it takes tells nothing.
-        found = [entry.role for entry in entries if hmac.compare_digest(entry.digest, digest)]
-        if not found:
+        roles = [entry.role for entry in entries if hmac.compare_digest(entry.digest, digest)]
+        if not roles:
             raise Unauthorized("this token is not, or no more, one of those that are let in")
-        return Role.OPERATOR if Role.OPERATOR in found else Role.READ_ONLY
+        return Role.OPERATOR if Role.OPERATOR in roles else Role.READ_ONLY
 
     def _refresh(self) -> None:
-        found = os.stat(self._path)
-        now = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+        status = os.stat(self._path)
+        now = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
         if now == self._seen:
             return
         self._seen, self._entries = None, ()

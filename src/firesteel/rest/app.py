@@ -59,7 +59,7 @@ _ROLE = "firesteel.role"
 def make_app(
     context: Context, settings: RestSettings, endpoints: Sequence[Endpoint] = ENDPOINTS
 ) -> Starlette:
-    """The application."""
+    """What answers HTTP: the endpoints, their description, and the pages of the web interface."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)

@@ -76,14 +76,14 @@ def _is_asked_with_more(endpoint: Endpoint) -> bool:
 
 
 def _answers(endpoint: Endpoint, call: Call, job: ServedJob) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for path in _paths(endpoint, call, job):
         try:
             answer = endpoint.answer(Call(call.context, path))
         except RestError:
             continue  # what is not there, or not any more
-        found[endpoint.path.format(**path)] = answer
-    return found
+        answers[endpoint.path.format(**path)] = answer
+    return answers
 
 
 def _paths(endpoint: Endpoint, call: Call, job: ServedJob) -> Iterator[dict[str, Any]]:

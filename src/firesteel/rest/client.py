@@ -105,15 +105,15 @@ class RestClient:
             self._kept = None
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """Ask for something."""
+        """Ask for what is at a path; returns what `request` does."""
         return self.request("GET", path, query)
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Start something."""
+        """Send a body as JSON, an empty object when there is none; returns what `request` does."""
         return self.request("POST", path, body={} if body is None else body)
 
     def patch(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """Change something."""
+        """Ask for a change that the query describes, without a body; returns what `request` does."""
         return self.request("PATCH", path, query)
 
     def delete(self, path: str) -> Any:
@@ -301,7 +301,7 @@ def _message(class_name: str, text: str) -> str:
     >>> _message("a.b.StorageError", "StorageError: the disk is full")
     'the disk is full'
     """
-    _, found, message = f"\n{text}".rpartition(f"\n{class_name}: ")
-    if not found:
-        _, found, message = f"\n{text}".partition(f"\n{class_name.rpartition('.')[2]}: ")
-    return (message if found else text).strip() or class_name
+    _, separator, message = f"\n{text}".rpartition(f"\n{class_name}: ")
+    if not separator:
+        _, separator, message = f"\n{text}".partition(f"\n{class_name.rpartition('.')[2]}: ")
+    return (message if separator else text).strip() or class_name

@@ -114,10 +114,10 @@ class Parameter:
     def _one(self, text: str) -> Any:
         allowed = self.schema.get("enum")
         if allowed is not None:
-            found = next((each for each in allowed if each.lower() == text.lower()), None)
-            if found is None:
+            value = next((each for each in allowed if each.lower() == text.lower()), None)
+            if value is None:
                 raise self._refusal(text, f"one of {', '.join(allowed)}")
-            return found
+            return value
         if "pattern" in self.schema and not re.fullmatch(self.schema["pattern"], text):
             raise self._refusal(text, "32 hexadecimal digits, in lower case")
         if self.schema["type"] == "integer":
@@ -132,7 +132,7 @@ class Parameter:
 
     @property
     def shown_schema(self) -> Schema:
-        """As clients are told."""
+        """The schema in the OpenAPI document: of a list when several values are allowed."""
         return array(self.schema) if self.several else self.schema
 
 
@@ -230,8 +230,8 @@ def _problem(body: Any, shape: Schema) -> str:
     """What is wrong with a body; empty when nothing is."""
     values = shape.get("additionalProperties")
     if isinstance(body, dict) and isinstance(values, dict):
-        found = ((name, _problem(value, values)) for name, value in body.items())
-        return next((f"{name[:100]!r}: {problem}" for name, problem in found if problem), "")
+        problems = ((name, _problem(value, values)) for name, value in body.items())
+        return next((f"{name[:100]!r}: {problem}" for name, problem in problems if problem), "")
     fields: Mapping[str, Schema] = shape.get("properties", {})
     if not isinstance(body, dict):
         return f"expected an object with {', '.join(map(repr, fields)) or 'nothing'}, got {_shown(body)}"

@@ -57,12 +57,12 @@ def jobs(client: RestClient) -> list[JobLine]:
     """All jobs that a service shows, the oldest first."""
     answer = client.get("/jobs/overview")
     try:
-        found = [_line(each) for each in answer["jobs"]]
+        lines = [_line(each) for each in answer["jobs"]]
     except (KeyError, TypeError, ValueError) as error:
         raise NotRestError(
             f"what listens at {client.url} is no REST interface of Firesteel: its jobs cannot be read ({error!r})"
         ) from error
-    return sorted(found, key=lambda each: (each.started, each.job_id))
+    return sorted(lines, key=lambda each: (each.started, each.job_id))
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:

@@ -27,7 +27,7 @@ class MetricSource(Protocol):
         ...
 
     def subtask(self, vertex_id: int, index: int) -> Mapping[str, Any]:
-        """Those of one subtask."""
+        """Those of one subtask, without its number in front."""
         ...
 
     def operators(self, vertex_id: int) -> Mapping[str, Mapping[str, Any]]:
@@ -35,7 +35,7 @@ class MetricSource(Protocol):
         ...
 
     def job_manager(self) -> Mapping[str, Any]:
-        """Those of the driver."""
+        """Those of the driver's process; `KeptMetrics` has none."""
         ...
 
 

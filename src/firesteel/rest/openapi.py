@@ -50,14 +50,14 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 def _used(paths: Any) -> dict[str, Schema]:
     """The shapes that are named there, and those that they name: a driver does not have all that a service has."""
-    found: dict[str, Schema] = {}
+    shapes: dict[str, Schema] = {}
     names = set(_NAMED.findall(str(paths)))
     while names:
         name = names.pop()
-        if name not in found:
-            found[name] = COMPONENTS[name]
-            names |= set(_NAMED.findall(str(found[name])))
-    return {name: found[name] for name in COMPONENTS if name in found}
+        if name not in shapes:
+            shapes[name] = COMPONENTS[name]
+            names |= set(_NAMED.findall(str(shapes[name])))
+    return {name: shapes[name] for name in COMPONENTS if name in shapes}
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class JobControl(Protocol):
     """What can be asked of a job that runs; futures hold what becomes of it."""
 
     def cancel(self) -> None:
-        """End it now."""
+        """Ask it to end now, without waiting until it has."""
 
     def savepoint(self, directory: str | None) -> CompletableFuture:
         """Take a savepoint; its path."""
@@ -123,7 +123,7 @@ class Sampling:
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """How long a task is looked at; a busy one takes longer to answer."""
         return self.samples * self.delay
 
 
@@ -132,7 +132,7 @@ class ServedJob(Protocol):
 
     @property
     def outline(self) -> JobOutline:
-        """Its plan."""
+        """Its plan, which is another one after the job was rescaled."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class ServedJob(Protocol):
         ...
 
     def metrics(self) -> MetricSource:
-        """Its metrics now."""
+        """Where its metrics are found; the last values when it has ended."""
         ...
 
     def accumulators(self) -> Mapping[str, Any]:
@@ -346,15 +346,15 @@ class EndedJob:
         return None if self.engine is None else _EngineInspector(self.engine)
 
     def snapshot(self) -> JobSnapshot:
-        """The last one."""
+        """What was known of it at its end."""
         return self.last
 
     def metrics(self) -> MetricSource:
-        """The last values."""
+        """The values that its metrics had at its end."""
         return self.kept
 
     def accumulators(self) -> Mapping[str, Any]:
-        """The results."""
+        """Results of its accumulators; empty when merging them has failed."""
         return self.results
 
     def error(self) -> BaseException | None:

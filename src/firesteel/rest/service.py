@@ -80,7 +80,7 @@ class RestService:
 
     @property
     def url(self) -> str:
-        """The address for clients."""
+        """The address for clients: scheme, host and port, without a slash at its end."""
         scheme = "http" if self._settings.tls is None else "https"
         address = self._settings.address
         return f"{scheme}://{f'[{address}]' if ':' in address else address}:{self.port}"

@@ -49,15 +49,15 @@ def task_managers(
             if task.host and not task.state.is_terminal and task.state not in _NOT_THERE:
                 tasks.setdefault(task.executor_name, []).append((snapshot.job_id, task))
     told = {executor_name(host, each.id): each for each in executors if each.lost_ms is None}
-    found = []
+    managers = []
     for name in dict.fromkeys((*told, *tasks)):
         there = tuple(tasks.get(name, ()))
         executor = told.get(name)
         # The engine's own list is as good as a sign of life: it drops executors that give none.
         silence = (silences or {}).get(name, 0.0)
         machine = there[0][1].host if there else executor.host if executor is not None else host
-        found.append(TaskManager(name, machine, now - int(silence * 1000), there, executor))
-    return found
+        managers.append(TaskManager(name, machine, now - int(silence * 1000), there, executor))
+    return managers
 
 
 def lost_executors(executors: Sequence[EngineExecutor]) -> list[EngineExecutor]:

@@ -84,12 +84,12 @@ def _reason(error: Exception | SystemExit, record: Any) -> str:
 
 def user_traceback(error: BaseException) -> str:
     """The traceback without the runtime's own frames before the user's code."""
-    found: TracebackType | None = error.__traceback__
-    while found is not None and _is_own(found):
-        found = found.tb_next
-    if found is None:
+    step: TracebackType | None = error.__traceback__
+    while step is not None and _is_own(step):
+        step = step.tb_next
+    if step is None:
         return ""
-    return "".join(["Traceback (most recent call last):\n", *traceback.format_tb(found)])
+    return "".join(["Traceback (most recent call last):\n", *traceback.format_tb(step)])
 
 
 def _is_own(step: TracebackType) -> bool:

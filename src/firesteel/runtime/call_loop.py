@@ -230,11 +230,11 @@ class _ManualLoop(asyncio.SelectorEventLoop):
 
     def _pop_due(self) -> bool:
         """Forget the timers that run in the next round; whether there are any."""
-        found = False
+        due = False
         while self._timers and self._timers[0][0] <= self.time():
-            found |= not self._timers[0][2].cancelled()
+            due |= not self._timers[0][2].cancelled()
             heapq.heappop(self._timers)
-        return found
+        return due
 
 
 def _end_calls(loop: asyncio.AbstractEventLoop) -> None:

@@ -150,8 +150,8 @@ def _called_by_the_engine(kind: type) -> list[str]:
         name
         for base in kind.__mro__
         if _is_of_firesteel(base)
-        for name, found in base.__dict__.items()
-        if isinstance(found, types.FunctionType) and not name.startswith("_")
+        for name, member in base.__dict__.items()
+        if isinstance(member, types.FunctionType) and not name.startswith("_")
     }
     return sorted(names - _SETUP)
 
@@ -365,10 +365,10 @@ class _Proof(Rules):
         if sort is Sort.SELF:
             return self._method_of_self(name) if called else self._attribute_of_self(name)
         if sort in (Sort.MODULE, Sort.HARMLESS):
-            found = attribute_of_global(holder.of, name)
-            if found is MISSING or isinstance(found, types.ModuleType):
+            value = attribute_of_global(holder.of, name)
+            if value is MISSING or isinstance(value, types.ModuleType):
                 raise Unproven(f"attribute {name}")
-            return Value(Sort.HARMLESS, found)
+            return Value(Sort.HARMLESS, value)
         if sort is Sort.UNKNOWN and not called and self._attributes_are_parts and not name.startswith("__"):
             return UNKNOWN
         if not called or sort is Sort.FUNCTION:
@@ -391,26 +391,26 @@ class _Proof(Rules):
     def _method_of_self(self, name: str) -> Value:
         if name in self._is_set_later:
             raise Unproven(f"{name} is an attribute that is called")
-        found = _looked_up(type(self._holder), name)
+        member = _looked_up(type(self._holder), name)
         attributes = _own_attributes(self._holder)
-        if name in attributes and found is MISSING:
-            found = staticmethod(attributes[name])  # called without the object
+        if name in attributes and member is MISSING:
+            member = staticmethod(attributes[name])  # called without the object
         elif name in attributes:
             raise Unproven(f"{name} of the class is hidden")
-        if isinstance(found, staticmethod):
-            found = found.__func__
-            if type(found) is types.FunctionType:
-                return Value(Sort.FUNCTION, found)
-        if type(found) is not types.FunctionType:
+        if isinstance(member, staticmethod):
+            member = member.__func__
+            if type(member) is types.FunctionType:
+                return Value(Sort.FUNCTION, member)
+        if type(member) is not types.FunctionType:
             raise Unproven(f"{name} is not a method")
-        return Value(Sort.METHOD, found, name, Sort.SELF)
+        return Value(Sort.METHOD, member, name, Sort.SELF)
 
     def _attribute_of_self(self, name: str) -> Value:
-        found = _looked_up(type(self._holder), name)
+        member = _looked_up(type(self._holder), name)
         attributes = _own_attributes(self._holder)
-        if found is MISSING or _cannot_change(found):
-            value = attributes.get(name, found)
-        elif type(found) is types.MemberDescriptorType:
+        if member is MISSING or _cannot_change(member):
+            value = attributes.get(name, member)
+        elif type(member) is types.MemberDescriptorType:
             value = getattr(self._holder, name, MISSING)
         else:
             raise Unproven(f"{name} is computed")
@@ -456,8 +456,8 @@ class _Proof(Rules):
             raise Unproven(f"{name} of something is set")
         if name not in self._is_set_later:
             raise Unproven(f"{name} is set by a function outside of the class")
-        found = _looked_up(type(self._holder), name)
-        if not (found is MISSING or _cannot_change(found) or type(found) is types.MemberDescriptorType):
+        member = _looked_up(type(self._holder), name)
+        if not (member is MISSING or _cannot_change(member) or type(member) is types.MemberDescriptorType):
             raise Unproven(f"{name} of the class is hidden, or more happens than that it is set")
         if value.sort is not Sort.IMMUTABLE:
             self.stores_of_anything.add(name)
@@ -587,18 +587,18 @@ def _own_attributes(holder: Any) -> dict[str, Any]:
 def _functions_of(kind: type) -> Iterator[types.FunctionType]:
     """All functions that a class has, those that run before the first record or after the last left out."""
     for base in kind.__mro__:
-        for name, found in base.__dict__.items():
+        for name, member in base.__dict__.items():
             if name not in _SETUP:
-                yield from _functions_in(found)
+                yield from _functions_in(member)
 
 
-def _functions_in(found: Any) -> Iterator[types.FunctionType]:
-    if isinstance(found, types.FunctionType):
-        yield found
-    elif isinstance(found, staticmethod | classmethod):
-        yield from _functions_in(found.__func__)
-    elif isinstance(found, property):
-        for part in (found.fget, found.fset, found.fdel):
+def _functions_in(member: Any) -> Iterator[types.FunctionType]:
+    if isinstance(member, types.FunctionType):
+        yield member
+    elif isinstance(member, staticmethod | classmethod):
+        yield from _functions_in(member.__func__)
+    elif isinstance(member, property):
+        for part in (member.fget, member.fset, member.fdel):
             yield from _functions_in(part)
 
 
@@ -611,8 +611,8 @@ def _attributes_set(code: types.CodeType) -> Iterator[str]:
 
 def _is_set_by_somebody(namespace: dict[str, Any], name: str) -> bool:
     """Whether a function that shares these globals sets one: then it will not stay what it is."""
-    for found in list(namespace.values()):
-        functions = _functions_of(found) if isinstance(found, type) else _functions_in(found)
+    for value in list(namespace.values()):
+        functions = _functions_of(value) if isinstance(value, type) else _functions_in(value)
         for function in functions:
             if function.__globals__ is namespace and any(
                 name in each.co_names and _sets_global(each, name) for each in _with_nested(function.__code__)

@@ -256,12 +256,12 @@ class CodeWalk:
         self._handlers: list[Any] = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
 
     def run(self) -> None:
-        """Walk all paths."""
-        found = [step for step in dis.get_instructions(self._code) if step.opname != "CACHE"]
-        self._steps = [step for step in found if step.opname != "EXTENDED_ARG"]
+        """Walk all paths; raises `Unproven` when one of them may do harm, or when there is too much."""
+        instructions = [step for step in dis.get_instructions(self._code) if step.opname != "CACHE"]
+        self._steps = [step for step in instructions if step.opname != "EXTENDED_ARG"]
         self._index: dict[int, int] = {}  # by offset
         at = 0
-        for step in found:  # a jump leads to the EXTENDED_ARG in front of an instruction
+        for step in instructions:  # a jump leads to the EXTENDED_ARG in front of an instruction
             self._index[step.offset] = at
             at += step.opname != "EXTENDED_ARG"
         frames = {0: _Frame([], dict(self._arguments))}

@@ -360,14 +360,14 @@ class _IngestionStamper:
 
 def _checked(owner: Operator, values: list[Any], stamps: list[Any]) -> list[int | None]:
     """The timestamps within 64 bits, one by one; what is no int is refused together with its record."""
-    found: list[int | None] = []
+    timestamps: list[int | None] = []
     for stamp in stamps:
         try:
-            found.append(_clamped(stamp, "the timestamp assigner"))
+            timestamps.append(_clamped(stamp, "the timestamp assigner"))
         except TypeError:
-            owner.cursor = iter(values[len(found) + 1 :])
+            owner.cursor = iter(values[len(timestamps) + 1 :])
             raise
-    return found
+    return timestamps
 
 
 def _clamped(stamp: Any, origin: str) -> int:

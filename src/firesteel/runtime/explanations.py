@@ -18,7 +18,7 @@ _OWN = "firesteel."
 _OUTPUTS = {
     "firesteel.runtime.operators.loops": ("outcome",),
     "firesteel.runtime.operators.emission": ("results",),
-    "firesteel.datastream._joined_streams": ("result", "found"),
+    "firesteel.datastream._joined_streams": ("result", "results"),
 }
 #: Where the engine calls functions that combine what there is with what comes.
 _COMBINING = ("firesteel.runtime.operators.reduce", "firesteel.runtime.operators.windows.")
@@ -119,10 +119,10 @@ def _other_name(error: AttributeError) -> str | None:
     if error.name is None or not kind.__module__.startswith(_OWN):
         return _did_you_mean(suggestion_for(error))
     public = [name for name in dir(kind) if not name.startswith("_")]
-    found = closest(error.name, public)
-    if found is None:
+    suggestion = closest(error.name, public)
+    if suggestion is None:
         return f"it has {', '.join(sorted(public))}"
-    return _did_you_mean(f"{found}()" if callable(getattr(kind, found, None)) else found)
+    return _did_you_mean(f"{suggestion}()" if callable(getattr(kind, suggestion, None)) else suggestion)
 
 
 def _did_you_mean(name: str | None) -> str | None:

@@ -115,8 +115,8 @@ def _holds_attribute(kind: type, name: str) -> bool:
     """Whether an attribute of this name is the instance's own, or a constant."""
     for base in kind.__mro__:
         if name in base.__dict__:
-            found = base.__dict__[name]
-            return is_constant(found) or type(found) in _FIELD_DESCRIPTORS
+            member = base.__dict__[name]
+            return is_constant(member) or type(member) in _FIELD_DESCRIPTORS
     return True
 
 

@@ -303,8 +303,8 @@ class ChainLink:
     def next_selection(self) -> InputSelection:
         """Which input the operator wants to read next; only for one that chooses."""
         operator: Any = self.operator
-        found: InputSelection = self._guarded(operator.next_selection)
-        return found
+        selection: InputSelection = self._guarded(operator.next_selection)
+        return selection
 
     def end(self) -> None:
         """All input is there: let the operator emit what it held back, then tell the next ones."""

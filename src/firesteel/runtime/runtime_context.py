@@ -153,6 +153,6 @@ def without_state(runtime: RuntimeContext) -> RuntimeContext:
     """The same place in the job for functions that have no keyed state there, such as those that compute the keys."""
     if not isinstance(runtime, TaskRuntimeContext) or runtime._state is None:
         return runtime
-    found = copy.copy(runtime)  # metrics and accumulators stay shared
-    found._state = None
-    return found
+    context = copy.copy(runtime)  # metrics and accumulators stay shared
+    context._state = None
+    return context

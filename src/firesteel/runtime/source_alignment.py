@@ -59,5 +59,5 @@ class SourceAlignment:
 
     def take(self) -> int | None:
         """The watermark to report now, when there is one."""
-        found, self._outgoing = self._outgoing, None
-        return found
+        watermark, self._outgoing = self._outgoing, None
+        return watermark

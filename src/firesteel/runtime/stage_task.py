@@ -320,7 +320,6 @@ class StageTask:
         self._released |= final
 
     def _checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was aborted."""
         self._snapshots = [pending for pending in self._snapshots if pending.order.id != checkpoint_id]
         for vertex in self._vertices:
             vertex.checkpoint_aborted(checkpoint_id)
@@ -416,13 +415,13 @@ class StageTask:
 
     def _watermark_reports(self) -> list[WatermarkReport]:
         """What sources of alignment groups have to tell the job master."""
-        found: list[WatermarkReport] = []
+        reports: list[WatermarkReport] = []
         for vertex in self._sources:
             alignment = None if vertex.source is None else vertex.source.watermark_alignment
             if alignment is not None and (watermark := alignment.take()) is not None:
                 operator_id = vertex.plan.operators[0].id
-                found.append(WatermarkReport(alignment.group, operator_id, vertex.subtask, watermark))
-        return found
+                reports.append(WatermarkReport(alignment.group, operator_id, vertex.subtask, watermark))
+        return reports
 
     def ready(self) -> bool:
         """Whether some source could produce, or some timer could fire, right now."""

@@ -42,7 +42,7 @@ class TaskClock:
         self._slow_since: float | None = None  # monotonic; None while the machine's clock is right
 
     def now(self) -> float:
-        """The time."""
+        """Seconds since 1970; never less than what an earlier call gave."""
         wall = self._wall()
         if wall >= self._last and self._slow_since is None:
             self._last = wall

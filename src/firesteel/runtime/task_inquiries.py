@@ -42,6 +42,6 @@ class TaskInquiries:
         self._send(ThreadsDumped(inquiry.question, tuple(dump_threads())))
 
     def _sample(self, inquiry: SampleStacks) -> None:
-        found = sample_threads(self._thread, inquiry.samples, inquiry.delay, inquiry.depth)
-        stacks = tuple(SampledStack(runs, frames, count) for (runs, frames), count in found.items())
+        counts = sample_threads(self._thread, inquiry.samples, inquiry.delay, inquiry.depth)
+        stacks = tuple(SampledStack(runs, frames, count) for (runs, frames), count in counts.items())
         self._send(StacksSampled(inquiry.question, stacks))

@@ -29,10 +29,10 @@ class UserFunction:
         """The callable for ``name``: the object's method, or the object itself when it is a plain function."""
         if name in self._overrides:
             return self._overrides[name]
-        found = getattr(self.instance, name, None)
-        if isinstance(self.instance, Function) or (found is not None and not callable(self.instance)):
-            assert callable(found), f"{self.description} has no method {name}"
-            call: Callable[..., Any] = found
+        attribute = getattr(self.instance, name, None)
+        if isinstance(self.instance, Function) or (attribute is not None and not callable(self.instance)):
+            assert callable(attribute), f"{self.description} has no method {name}"
+            call: Callable[..., Any] = attribute
             return call
         return self.instance  # type: ignore[no-any-return]
 

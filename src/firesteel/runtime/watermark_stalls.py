@@ -83,10 +83,10 @@ def explain(vertex: VertexSubtask, operator: int, before: bool = False) -> Water
     """Why the watermark behind an operator of a chain, or ``before`` it, is where it is, as far as this subtask knows."""
     index = vertex.chain[operator].plan.parent if before else operator
     while index is not None:
-        found = vertex.chain[index].link.operator
-        if isinstance(found, (SourceOperator, TimestampsOperator)):
+        candidate = vertex.chain[index].link.operator
+        if isinstance(candidate, (SourceOperator, TimestampsOperator)):
             name = f"'{vertex.chain[index].plan.name}' ({vertex.subtask + 1}/{vertex.plan.parallelism})"
-            return WatermarkCause(found.time.explain(name, isinstance(found, SourceOperator)))
+            return WatermarkCause(candidate.time.explain(name, isinstance(candidate, SourceOperator)))
         index = vertex.chain[index].plan.parent
     channel = vertex.gate.slowest_channel()
     if channel is None:

@@ -38,7 +38,7 @@ class AllDrivers:
         self._asking = ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="firesteel-ask-driver")
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Ask nothing any more; questions that wait are dropped, and those under way are not waited for."""
         self._asking.shutdown(wait=False, cancel_futures=True)
 
     def living(self) -> list[Managed]:

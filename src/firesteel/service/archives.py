@@ -34,9 +34,9 @@ class ArchivedJob:
 
     def answer(self, path: str, query: Mapping[str, Any]) -> Any:
         """What is answered at a path; None when that is not in the archive."""
-        found = self._answers.get(path)
-        if found is not None:
-            return found
+        answer = self._answers.get(path)
+        if answer is not None:
+            return answer
         parts = path.removeprefix(f"/jobs/{self.id}/").split("/")
         wanted = query.get("get")
         if parts == ["metrics"]:
@@ -96,12 +96,12 @@ class ArchivedJobs:
             return sorted(self._lines.values(), key=lambda line: (line["start-time"], line["jid"]))
 
     def ids(self) -> set[str]:
-        """Those that are known."""
+        """The ids of jobs whose archives have been read."""
         with self._lock:
             return set(self._lines)
 
     def find(self, job_id: str) -> ArchivedJob | None:
-        """One of them."""
+        """One of them; None when it is not there, or its archive cannot be read."""
         with self._lock:
             recent = self._recent.get(job_id)
         if recent is not None:

@@ -53,8 +53,8 @@ class Artifacts:
 
     def all(self) -> list[Artifact]:
         """The newest first."""
-        found = [each for path in self._folder.iterdir() if (each := _artifact(path)) is not None]
-        return sorted(found, key=lambda each: (-each.uploaded, each.id))
+        artifacts = [each for path in self._folder.iterdir() if (each := _artifact(path)) is not None]
+        return sorted(artifacts, key=lambda each: (-each.uploaded, each.id))
 
     def find(self, artifact_id: str) -> Artifact:
         """The one with this id."""
@@ -65,16 +65,16 @@ class Artifacts:
         raise NotFound(f"there is no artifact {artifact_id[:200]!r}; GET /jars lists them")
 
     def add(self, name: str, content: BinaryIO) -> Artifact:
-        """Keep a program."""
+        """Keep a program, with a new id; `Malformed` when it is not what its name says."""
         name = checked_name(name, SUFFIXES)
         target = self._folder / f"{uuid.uuid4()}_{name}"
         save(content, target)
         if target.suffix != ".py" and not zipfile.is_zipfile(target):
             target.unlink()
             raise Malformed(f"{name} is no zip archive, though its name says so")
-        found = _artifact(target)
-        assert found is not None
-        return found
+        artifact = _artifact(target)
+        assert artifact is not None
+        return artifact
 
     def delete(self, artifact_id: str) -> None:
         """Forget one; jobs that were made of it have copies."""
@@ -104,11 +104,11 @@ def save(content: BinaryIO, target: Path) -> None:
 
 
 def _artifact(path: Path) -> Artifact | None:
-    found = _ID.fullmatch(path.name)
+    match = _ID.fullmatch(path.name)
     try:
         uploaded = to_millis(path.stat().st_mtime)
     except FileNotFoundError:  # somebody has just deleted it
         return None
     return (
-        None if found is None else Artifact(path.name, found[2], path, min(uploaded, to_millis(time.time())))
+        None if match is None else Artifact(path.name, match[2], path, min(uploaded, to_millis(time.time())))
     )

@@ -155,15 +155,15 @@ class Dispatcher:
 
     def stand_ins(self) -> list[StandIn]:
         """Jobs that wait to begin, or whose driver has died and will be started again."""
-        found = []
+        stand_ins = []
         for each in self.managed():
             jobs = () if each.report is None else each.report.jobs
-            found += [
+            stand_ins += [
                 _waiting(each, job) for job in jobs if not job.is_over and not (job.status and each.is_alive)
             ]
             if not jobs:
-                found.append(_starting(each))
-        return found
+                stand_ins.append(_starting(each))
+        return stand_ins
 
     # The thread.
 
@@ -288,7 +288,7 @@ class Dispatcher:
         report = each.report
         jobs = () if report is None else report.jobs
         missing = [job for job in jobs if job.id not in self.archive.ids()]
-        found = [
+        stand_ins = [
             StandIn(
                 job.id,
                 job.name,
@@ -303,10 +303,10 @@ class Dispatcher:
         ]
         if not jobs and each.folder.id not in self.archive.ids():
             name, began = each.submission.name, each.submission.submitted
-            found.append(
+            stand_ins.append(
                 StandIn(each.folder.id, name, JobStatus[status], began, now, sentence or "it ran no job")
             )
-        return found
+        return stand_ins
 
 
 def _without_states(report: DriverReport) -> DriverReport:

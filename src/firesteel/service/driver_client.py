@@ -39,7 +39,7 @@ class DriverAnswer:
     media_type: str = "application/json"
 
     def json(self) -> Any:
-        """The answer, read."""
+        """The content, read as JSON; ValueError when it is none."""
         return json.loads(self.content)
 
 
@@ -125,7 +125,7 @@ class DriverClient:
             raise DriverGoneError(f"the driver at {url} does not answer: {error}") from error
 
     def close(self) -> None:
-        """Close everything."""
+        """Close the connections that are kept for later requests."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():

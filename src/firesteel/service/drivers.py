@@ -48,7 +48,7 @@ class _Spare:
 
     @property
     def is_ready(self) -> bool:
-        """Whether Spark is started."""
+        """Whether Spark is started: the process says so by a file in its folder."""
         return (self.folder / READY).exists()
 
 

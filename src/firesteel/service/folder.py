@@ -105,22 +105,22 @@ class JobFolder:
         return Orders.from_json(read_json(self.path / "orders.json") or {})
 
     def order(self, orders: Orders) -> None:
-        """Decide."""
+        """Write down what the service has decided."""
         write_json(self.path / "orders.json", orders.to_json(), durable=True)
 
     def report(self) -> DriverReport | None:
         """What the driver says; None before its first word."""
-        found = read_json(self.path / "report.json")
-        return None if found is None else DriverReport.from_json(found)
+        content = read_json(self.path / "report.json")
+        return None if content is None else DriverReport.from_json(content)
 
     def write_report(self, report: DriverReport) -> None:
-        """The driver's word."""
+        """Write down what the driver says; the driver calls this."""
         write_json(self.path / "report.json", report.to_json())
 
     def end(self) -> End | None:
         """How it ended; None when it has not."""
-        found = read_json(self.path / "end.json")
-        return None if found is None else End.from_json(found)
+        content = read_json(self.path / "end.json")
+        return None if content is None else End.from_json(content)
 
     def close(self, end: End) -> None:
         """It is over: write that down; the program is not needed any more."""
@@ -154,8 +154,8 @@ class ServiceFolder:
 
     def service(self) -> dict[str, Any] | None:
         """Where the service is that works here, or has last done so: url, pid, machine."""
-        found = read_json(self.path / "service.json")
-        return found if isinstance(found, dict) else None
+        content = read_json(self.path / "service.json")
+        return content if isinstance(content, dict) else None
 
     def write_service(self, content: dict[str, Any] | None) -> None:
         """Tell commands where the service is; None: there is none any more."""

@@ -78,7 +78,7 @@ class HistoryServer:
         return self._rest.url
 
     def close(self) -> None:
-        """Answer no more."""
+        """Answer no more, and look for no more jobs."""
         self._closed.set()
         self._rest.close(linger_seconds=0)
 

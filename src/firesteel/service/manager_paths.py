@@ -85,16 +85,16 @@ class ManagerPaths:
 
     def _driver_of(self, executor: str) -> Managed | None:
         owner = executor.rpartition("@")[2]
-        found = (each for each in self._drivers.living() if executor_owner(each.folder.id) == owner)
-        return next(found, None)
+        drivers = (each for each in self._drivers.living() if executor_owner(each.folder.id) == owner)
+        return next(drivers, None)
 
     def _executors_metrics(self, call: Call) -> Any:
         wanted = call.query.get("taskmanagers")
         names = [each["id"] for each in self.executors() if not wanted or each["id"] in wanted]
         owned = [(driver, name) for name in names if (driver := self._driver_of(name)) is not None]
         paths = [(driver, f"/taskmanagers/{quote(name, safe='')}/metrics") for driver, name in owned]
-        found = all_metrics(self._drivers, paths)
-        return aggregated_metrics(found, call.query.get("get"), call.query.get("agg", ()))
+        sources = all_metrics(self._drivers, paths)
+        return aggregated_metrics(sources, call.query.get("get"), call.query.get("agg", ()))
 
     # The service and its drivers.
 
@@ -113,25 +113,25 @@ class ManagerPaths:
         return metrics(known, call.query.get("get"))
 
     def _thread_dump(self, call: Call) -> Any:
-        found = [(f"service: {name}", text) for name, text in dump_threads()]
+        stacks = [(f"service: {name}", text) for name, text in dump_threads()]
         for asked in self._drivers.ask("/jobmanager/thread-dump"):
             threads = asked.answer["threadInfos"]
-            found += [
+            stacks += [
                 (f"{asked.name}: {each['threadName']}", each["stringifiedThreadInfo"]) for each in threads
             ]
-        return views.thread_dump(found)
+        return views.thread_dump(stacks)
 
     def _logs(self, call: Call) -> Any:
         """The files of the service, what each driver has printed, and the files of drivers that log to some."""
-        found = list(views.log_list(views.log_files())["logs"])
+        files = list(views.log_list(views.log_files())["logs"])
         for each in self._dispatcher.managed():
-            found += [
+            files += [
                 {**file, "name": _printed_by(each)} for file in views.log_list([each.folder.log])["logs"]
             ]
         for asked in self._drivers.ask("/jobmanager/logs"):
             logs = asked.answer["logs"]
-            found += [file for file in logs if file["name"] != asked.driver.folder.log.name]
-        return {"logs": found}
+            files += [file for file in logs if file["name"] != asked.driver.folder.log.name]
+        return {"logs": files}
 
     def _named_log(self, call: Call) -> Any:
         name, tail = call.path["logname"], call.query.get("tail")
@@ -165,8 +165,8 @@ class ManagerPaths:
 
     def _drivers_of(self, jobs: Sequence[str]) -> list[Managed]:
         living = {each.folder.id: each for each in self._drivers.living()}
-        found = {job: self._dispatcher.find(job) for job in jobs}
-        chosen = {job: each[0] for job, each in found.items() if each is not None}
+        by_job = {job: self._dispatcher.find(job) for job in jobs}
+        chosen = {job: each[0] for job, each in by_job.items() if each is not None}
         missing = [job for job in jobs if job not in chosen or chosen[job].folder.id not in living]
         if missing:
             raise NotFound(f"no driver runs a job {missing[0]} now; GET /jobs lists the jobs that there are")
@@ -175,8 +175,8 @@ class ManagerPaths:
 
 def _one_list(answers: Sequence[Asked]) -> dict[str, Any]:
     """Loggers of several drivers, each once."""
-    found = {each["logger"]: each for asked in answers for each in asked.answer["loggers"]}
-    return {"loggers": [found[name] for name in sorted(found)]}
+    by_name = {each["logger"]: each for asked in answers for each in asked.answer["loggers"]}
+    return {"loggers": [by_name[name] for name in sorted(by_name)]}
 
 
 def _printed_by(driver: Managed) -> str:

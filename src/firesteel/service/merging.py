@@ -15,11 +15,11 @@ _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 def merged_lines(*groups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Lines of jobs, each job once - as the first group has it that has it - the one that began first in front."""
-    found: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for group in groups:
         for line in group:
-            found.setdefault(line["jid"], dict(line))
-    return sorted(found.values(), key=lambda line: (line["start-time"], line["jid"]))
+            by_id.setdefault(line["jid"], dict(line))
+    return sorted(by_id.values(), key=lambda line: (line["start-time"], line["jid"]))
 
 
 def overview(lines: Sequence[Mapping[str, Any]], executors: int, slots: int, free: int) -> dict[str, Any]:

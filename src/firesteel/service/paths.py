@@ -90,21 +90,21 @@ class ServicePaths:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The table: every path of a driver, and those that only a service has."""
         own = {(each.method, each.path): each for each in self._own()}
-        found = []
+        endpoints = []
         for endpoint in ENDPOINTS:
             key = (endpoint.method, endpoint.path)
             if key in own:
-                found.append(own.pop(key))
+                endpoints.append(own.pop(key))
             elif endpoint.path.startswith(_JOB) and endpoint not in MISSING_ENDPOINTS:
                 # A job that has not begun, or has ended before, is told nothing any more.
                 refused = {404, 503} if endpoint.method == "GET" else {404, 409, 503}
                 errors = tuple(sorted({*endpoint.errors, *refused}))
-                found.append(replace(endpoint, answer=self._forwarding(endpoint), errors=errors))
+                endpoints.append(replace(endpoint, answer=self._forwarding(endpoint), errors=errors))
             else:
-                found.append(endpoint)
+                endpoints.append(endpoint)
         return tuple(
             sorted(
-                (*found, *own.values()),
+                (*endpoints, *own.values()),
                 key=lambda endpoint: [(part.startswith("{"), part) for part in endpoint.path.split("/")],
             )
         )
@@ -132,10 +132,10 @@ class ServicePaths:
 
     def _answer_now(self, endpoint: Endpoint, call: Call) -> Any:
         """What is answered; None when the driver does not answer that had the job a moment ago."""
-        found = self._dispatcher.find(call.path["jobid"])
-        if found is None:
+        pair = self._dispatcher.find(call.path["jobid"])
+        if pair is None:
             return self._from_archive(endpoint, call)
-        managed, job = found
+        managed, job = pair
         if job is None or not (job.status and managed.is_alive):
             if job is not None and job.is_over:
                 return self._from_archive(endpoint, call)
@@ -172,9 +172,9 @@ class ServicePaths:
 
     def _stand_ins_of(self, managed: Managed) -> list[StandIn]:
         ids = {managed.folder.id, *(job.id for job in (managed.report.jobs if managed.report else ()))}
-        found = [each for each in self._dispatcher.stand_ins() if each.id in ids]
+        stand_ins = [each for each in self._dispatcher.stand_ins() if each.id in ids]
         # It may have begun between two looks.
-        return found or [
+        return stand_ins or [
             StandIn(
                 managed.folder.id, managed.submission.name, JobStatus.CREATED, managed.submission.submitted
             )
@@ -235,13 +235,13 @@ class ServicePaths:
             for job in (() if driver.report is None else driver.report.jobs)
             if job.status and (not wanted or job.id in wanted)
         ]
-        found = all_metrics(self._drivers, paths)
-        return aggregated_metrics(found, call.query.get("get"), call.query.get("agg", ()))
+        sources = all_metrics(self._drivers, paths)
+        return aggregated_metrics(sources, call.query.get("get"), call.query.get("agg", ()))
 
     def _job_log(self, call: Call) -> Path:
         job_id = call.path["jobid"]
-        found = self._dispatcher.find(job_id)
-        folder = self._dispatcher.folder.job(job_id) if found is None else found[0].folder
+        pair = self._dispatcher.find(job_id)
+        folder = self._dispatcher.folder.job(job_id) if pair is None else pair[0].folder
         if not folder.log.is_file():
             raise NotFound(f"there is no log of a job {job_id} here")
         return folder.log

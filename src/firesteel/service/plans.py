@@ -37,10 +37,10 @@ class PlanMaker:
             shutil.copyfile(artifact.path, folder.files / artifact.name)
             folder.submit(submission_of(artifact, request, "0" * 32))
             output = self._run(folder)
-            found = read_json(folder.path / PLAN_FILE)
-        if found is None:
+            plan = read_json(folder.path / PLAN_FILE)
+        if plan is None:
             raise Malformed(f"{artifact.name} has no plan to show:", *output.splitlines()[-_SHOWN_LINES:])
-        return found
+        return plan
 
     def _run(self, folder: JobFolder) -> str:
         try:

@@ -162,12 +162,12 @@ class End:
 
 
 def _to_json(each: Any) -> dict[str, Any]:
-    found = dataclasses.asdict(each)
-    found["version"] = 1
-    return found
+    content = dataclasses.asdict(each)
+    content["version"] = 1
+    return content
 
 
-def _known(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: Any, content: Mapping[str, Any]) -> dict[str, Any]:
     """What this version knows: another one may have written more."""
     names = {each.name for each in dataclasses.fields(kind)}
-    return {name: value for name, value in found.items() if name in names}
+    return {name: value for name, value in content.items() if name in names}

@@ -186,7 +186,7 @@ def _about_slots(seen: Sequence[Seen], slots: int) -> list[Decision]:
             for job in each.jobs
             if not job.is_over and job.id not in each.orders.refused
         ),
-        key=lambda found: found[:2],
+        key=lambda entry: entry[:2],
     )
     decisions: list[Decision] = []
     free = slots - slots_in_use(seen)

@@ -41,7 +41,7 @@ class Triggers:
             return self._answers.get(_plain(path))
 
     def close(self) -> None:
-        """Ask no more."""
+        """Ask no more, also after operations that have not ended."""
         self._closed.set()
 
     def _follow(self, rest: str, path: str, headers: Mapping[str, str]) -> None:

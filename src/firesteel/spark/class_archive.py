@@ -159,8 +159,8 @@ def _find(directory: Path, key: str) -> Path | None:
 
 
 def _is_private(path: Path) -> bool:
-    found = path.stat()
-    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+    status = path.stat()
+    return status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o022
 
 
 def _is_writable(directory: Path) -> bool:

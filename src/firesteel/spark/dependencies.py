@@ -106,14 +106,14 @@ class _Carrier:
     """For tasks on this machine."""
 
     def bring_firesteel(self) -> None:
-        """It is here."""
+        """Make Firesteel importable for tasks; on this machine it is."""
 
     def module(self, path: str) -> TaskPath:
-        """Something to import."""
+        """What tasks put on their path to import from a file, directory or archive."""
         return TaskPath(import_path(_without_scheme(path)))
 
     def cached(self, path: str) -> TaskPath:
-        """Something to read."""
+        """Where tasks find a file or directory, as it is."""
         return TaskPath(_without_scheme(path))
 
 

@@ -150,7 +150,7 @@ class SparkAttempt:
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
-        """Submit the Spark job."""
+        """Submit the Spark job, in a thread of its own, and return at once."""
         self._thread.start()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -173,7 +173,7 @@ class SparkAttempt:
             self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def ping(self) -> None:
-        """Ask Spark something simple."""
+        """Ask Spark something simple: returns when its driver process answers."""
         self._session.sparkContext._jsc.sc().isStopped()
 
     def kill_by_force(self, processes: Sequence[int]) -> None:

@@ -83,11 +83,11 @@ def _ask(session: SparkSession | None) -> tuple[EngineExecutor, ...]:
     if session is None:
         return ()
     listed: Any = session.sparkContext._jsc.sc().statusStore().executorList(False)
-    found = [_executor(listed.apply(index)) for index in range(listed.size())]
+    entries = [_executor(listed.apply(index)) for index in range(listed.size())]
     if not str(session.sparkContext.master).startswith("local"):
         # On a cluster Spark's list has the driver, too, which runs no tasks.
-        found = [each for each in found if each.id != EMBEDDED]
-    return tuple(sorted(found, key=lambda each: each.since_ms))
+        entries = [each for each in entries if each.id != EMBEDDED]
+    return tuple(sorted(entries, key=lambda each: each.since_ms))
 
 
 def _executor(summary: Any) -> EngineExecutor:

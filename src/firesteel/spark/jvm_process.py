@@ -248,9 +248,9 @@ def _module_options(home: Path) -> list[str]:
         with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
             code = archive.read("org/apache/spark/launcher/JavaModuleOptions.class")
             texts = _OPTION_IN_CLASS.findall(code)
-            found = [text.decode() for length, text in texts if int.from_bytes(length, "big") == len(text)]
-            if any(option.startswith("--add-opens=") for option in found):
-                return [option for option in found if option != VECTOR_MODULE]
+            options = [text.decode() for length, text in texts if int.from_bytes(length, "big") == len(text)]
+            if any(option.startswith("--add-opens=") for option in options):
+                return [option for option in options if option != VECTOR_MODULE]
     return []
 
 
@@ -258,8 +258,8 @@ def _spark_home() -> Path:
     """Where Spark is: as the user says, or as PySpark brings it."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
-    found = importlib.util.find_spec("pyspark")
-    for place in (found.submodule_search_locations or ()) if found is not None else ():
+    spec = importlib.util.find_spec("pyspark")
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(place) / "jars").is_dir():
             return Path(place)
     from pyspark.find_spark_home import _find_spark_home  # a Spark that was built from source

@@ -49,11 +49,11 @@ class Mailbox(ABC):
         """Whether no payload waits."""
 
     def pop_control(self) -> MasterMessage:
-        """The next control message."""
+        """The oldest control message; there must be one."""
         return self.control.popleft()
 
     def put_control(self, message: MasterMessage) -> None:
-        """Deliver a control message."""
+        """Deliver a control message, and wake the consumer; may be called by any thread."""
         self.control.append(message)
         self.wake()
 

@@ -78,8 +78,8 @@ def threads_of(master: str) -> int | None:
     """
     if master == "local":
         return 1
-    found = re.match(r"local\[\s*([0-9]+)", master)
-    return None if found is None else int(found[1])
+    match = re.match(r"local\[\s*([0-9]+)", master)
+    return None if match is None else int(match[1])
 
 
 # The form -----------------------------------------------------------------------------------------------
@@ -105,13 +105,13 @@ def check_form(master: str) -> list[Address]:
 
 
 def _address(master: str, text: str) -> Address:
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/@\s]*)(?::(?P<port>[^:/@\s]*))?(?P<rest>.*)", text
     )
-    host = "" if found is None else found["host"].strip("[]")
-    if found is None or not host:
+    host = "" if match is None else match["host"].strip("[]")
+    if match is None or not host:
         raise _wrong(master, f"spark:// wants host and port of the master, as in spark://host:{_USUAL_PORT}")
-    port, rest = found["port"], found["rest"]
+    port, rest = match["port"], match["rest"]
     if rest not in ("", "/"):
         raise _wrong(
             master,
@@ -168,10 +168,10 @@ def _advice(master: str) -> str:
     if scheme in ("http", "https"):
         host = re.split("[:/]", rest)[0]
         return f"that is the address of a web page, which shows the URL of its master at the top: usually spark://{host}:{_USUAL_PORT}"
-    if not colon and (found := re.fullmatch(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d+)", master)):
-        port = int(found[2])
+    if not colon and (match := re.fullmatch(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d+)", master)):
+        port = int(match[2])
         hint = f" ({port} is usually {_PORTS_OF_PAGES[port]})" if port in _PORTS_OF_PAGES else ""
-        return f"the master of a Spark cluster is spark://{found[1]}:{_USUAL_PORT if hint else port}{hint}; possible are {_POSSIBLE}"
+        return f"the master of a Spark cluster is spark://{match[1]}:{_USUAL_PORT if hint else port}{hint}; possible are {_POSSIBLE}"
     if close := difflib.get_close_matches(scheme.lower(), _SCHEMES, 1, 0.7):
         return f"did you mean {close[0]}{colon}{rest}? Possible are {_POSSIBLE}"
     return f"possible are {_POSSIBLE}"

@@ -153,7 +153,7 @@ def slots_of(session: SparkSession) -> int:
 
 
 def release() -> None:
-    """A job is over."""
+    """A job is over, and counts no longer among `running_jobs`."""
     _count(-1)
 
 

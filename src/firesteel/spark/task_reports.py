@@ -66,7 +66,7 @@ class TaskReports:
             self._waiting_since = time.monotonic()
 
     def end_to_wait(self) -> None:
-        """The rows were taken."""
+        """The rows were taken: time counts as back pressure no longer."""
         with self._lock:
             self._add_waiting(time.monotonic())
             self._waiting_since = None
@@ -76,7 +76,7 @@ class TaskReports:
         self._rested += time.monotonic() - since
 
     def close(self) -> None:
-        """Nothing more is reported."""
+        """End the thread that reports while the task waits."""
         self._over.set()
 
     def _report_while_waiting(self) -> None:

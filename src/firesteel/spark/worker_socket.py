@@ -34,7 +34,7 @@ class WorkerInput:
         self._given_back = b""
 
     def read(self, size: int = -1) -> bytes:
-        """As of a file."""
+        """Bytes as a file gives them; what was given back comes first."""
         given = self._given_back
         if not given:
             content: bytes = self._file.read(size)
@@ -57,7 +57,7 @@ class WorkerInput:
         return given + bytes(ahead)
 
     def give_back(self, content: bytes) -> None:
-        """To be read first."""
+        """Put bytes in front of what is read next."""
         self._given_back = content + self._given_back
 
     def __getattr__(self, name: str) -> Any:
@@ -78,7 +78,7 @@ class WorkerSocket:
         self.input_is_over = False
 
     def fileno(self) -> int:
-        """To wait for."""
+        """The descriptor, for which ``select`` waits until Spark has sent something."""
         return self._socket.fileno()
 
     def receive(self) -> list[bytes]:

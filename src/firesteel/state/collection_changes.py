@@ -67,7 +67,7 @@ class CollectionChanges:
         return mark
 
     def cut(self, checkpoint_id: int) -> None:
-        """A snapshot begins."""
+        """A snapshot begins: what changes from now on belongs to the next generation."""
         self._earlier.append((checkpoint_id, self.current))
         self.current = {}
 

@@ -172,7 +172,7 @@ class KeyedBackend(TrackedState, KeyedStateStore):
                 state.sweep_after(count)
 
     def close(self) -> None:
-        """Release resources."""
+        """Release resources; a state that is all in memory has none."""
 
     # Restoring ----------------------------------------------------------------------------------------
 

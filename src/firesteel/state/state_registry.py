@@ -122,7 +122,7 @@ class StateRegistry:
         self._restored: dict[TableId, StateMeta] = {}
 
     def expect(self, metas: Iterable[StateMeta]) -> None:
-        """These states were restored."""
+        """These states were restored; those that are not keyed are left out."""
         for meta in metas:
             if meta.mode is StateMode.KEYED:
                 self._restored[TableId(meta.name, StateKind.parse(meta.kind).namespaced)] = meta
@@ -179,5 +179,5 @@ class StateRegistry:
         return [table_id for table_id in self._restored if table_id not in self._registered]
 
     def drop(self, table_id: TableId) -> None:
-        """Forget a restored state."""
+        """Forget a restored state; one that is not there is no error."""
         self._restored.pop(table_id, None)

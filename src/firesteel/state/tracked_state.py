@@ -142,7 +142,7 @@ class KeySpace:
             self.tables[new] = self.tables.pop(old)
 
     def drop(self, name: str) -> None:
-        """Forget a table."""
+        """Forget a table; one that is not there is no error."""
         self.tables.pop(name, None)
 
     def has_entries(self, name: str) -> bool:
@@ -268,7 +268,7 @@ class TrackedState:
         return KeySpace(namespaced)
 
     def tables(self) -> Iterator[tuple[TableId, Table]]:
-        """All tables."""
+        """All tables, those with namespaces after the others."""
         for space in self._spaces:
             for name, table in space.tables.items():
                 yield TableId(name, space.namespaced), table
@@ -321,7 +321,7 @@ class TrackedState:
         return TimerQueue()
 
     def timers(self) -> Iterator[tuple[TableId, TimerQueue]]:
-        """All timer queues."""
+        """All timer queues, also restored ones that no operator has asked for."""
         return iter(self._timers.items())
 
     def add_store(self, name: str, store: EntryStore) -> None:

@@ -17,7 +17,7 @@ class WaitingEntries:
         self._entries: dict[str, list[Entries]] = {}
 
     def add(self, name: str, entries: Entries) -> None:
-        """Entries of a store."""
+        """Let entries of a store wait behind those that wait for it already."""
         self._entries.setdefault(name, []).append(entries)
 
     def pop(self, name: str) -> list[Entries]:

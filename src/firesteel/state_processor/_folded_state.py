@@ -53,7 +53,7 @@ class FoldedState:
                 self._apply(block, written_anew)
 
     def apply_lists(self, segment: Iterable[bytes]) -> None:
-        """Take the list states."""
+        """Take operator state: lists, and the entries of broadcast states. A block has one state whole."""
         for payload in segment:
             match read_block(payload):
                 case ("list", str(name), str(mode), list(items)):
@@ -83,12 +83,12 @@ class FoldedState:
                     timers.pop(timer, None)
             case ("entries", name, keys, values, extra):
                 # Stores are whole in every segment.
-                found = self.stores.setdefault(name, [])
+                blocks = self.stores.setdefault(name, [])
                 if name not in written_anew:
                     written_anew.add(name)
-                    found.clear()
+                    blocks.clear()
                 if keys:
-                    found.append((keys, values, extra))
+                    blocks.append((keys, values, extra))
             case unknown:
                 raise CorruptStateError(f"a block of keyed state begins with {short_repr(unknown[:1])}")
 
@@ -100,25 +100,29 @@ class FoldedState:
 
     def remove(self, name: str) -> None:
         """Forget everything of that name: states, timers and stores."""
-        self.tables = {table: found for table, found in self.tables.items() if table.name != name}
-        self.timers = {queue: found for queue, found in self.timers.items() if queue.name != name}
+        self.tables = {table: entries for table, entries in self.tables.items() if table.name != name}
+        self.timers = {queue: timers for queue, timers in self.timers.items() if queue.name != name}
         self.stores.pop(name, None)
         self.lists.pop(name, None)
 
     def rename(self, name: str, new_name: str) -> None:
         """Give everything of that name another one."""
         self.tables = {
-            TableId(new_name, table.namespaced) if table.name == name else table: found
-            for table, found in self.tables.items()
+            TableId(new_name, table.namespaced) if table.name == name else table: entries
+            for table, entries in self.tables.items()
         }
-        self.stores = {new_name if store == name else store: found for store, found in self.stores.items()}
-        self.lists = {new_name if each == name else each: found for each, found in self.lists.items()}
+        self.stores = {new_name if store == name else store: blocks for store, blocks in self.stores.items()}
+        self.lists = {new_name if each == name else each: pair for each, pair in self.lists.items()}
 
     def remove_key(self, key: Any) -> None:
         """Forget what is stored for a key, in all keyed states, and its timers."""
         for table_id, table in self.tables.items():
-            for found in [found for found in table if (found[0] if table_id.namespaced else found) == key]:
-                del table[found]
+            for table_key in [
+                table_key
+                for table_key in table
+                if (table_key[0] if table_id.namespaced else table_key) == key
+            ]:
+                del table[table_key]
         for queue, timers in self.timers.items():
             for timer in [
                 timer for timer in timers if (timer[1][0] if queue.namespaced else timer[1]) == key
@@ -144,7 +148,7 @@ class FoldedState:
                 yield "entries", name, keys_, values_, extra
 
     def list_blocks(self) -> Iterator[Block]:
-        """List states as blocks."""
+        """Operator state as blocks, one for each state that has something."""
         for name, (mode, items) in self.lists.items():
             if items:
                 yield "list", name, mode.value, items

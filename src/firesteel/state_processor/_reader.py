@@ -46,7 +46,7 @@ class SavepointReader:
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The directory in which the manifest lies, also when the file ``_metadata`` was given."""
         return self._point.location
 
     @property
@@ -75,7 +75,7 @@ class SavepointReader:
         return [self._saved(state.id).info() for state in self.manifest.operators if state.has_state]
 
     def operator(self, operator: str) -> OperatorInfo:
-        """One of them."""
+        """The operator with that uid or id, or the only one of that name."""
         return self._saved(operator).info()
 
     def states(self, operator: str) -> tuple[StateInfo, ...]:
@@ -179,13 +179,13 @@ def _entries(folded: FoldedState, kinds: Kinds, subtask: int) -> Iterator[StateE
 
 
 def _keys(folded: FoldedState) -> Iterator[Any]:
-    found: dict[Any, None] = {}
+    unique_keys: dict[Any, None] = {}
     for table_id, table in folded.tables.items():
-        found.update(dict.fromkeys((key[0] for key in table) if table_id.namespaced else table))
+        unique_keys.update(dict.fromkeys((key[0] for key in table) if table_id.namespaced else table))
     for blocks in folded.stores.values():
         for keys, _, _ in blocks:
-            found.update(dict.fromkeys(keys))
-    return map(shown, found)
+            unique_keys.update(dict.fromkeys(keys))
+    return map(shown, unique_keys)
 
 
 def _timer(queue: TableId, time: int, entry: Any, subtask: int) -> TimerEntry:

@@ -27,9 +27,9 @@ class SavedOperator:
     @property
     def metas(self) -> tuple[StateMeta, ...]:
         """What is known of its states, each once, by name."""
-        found = {StateId.of(meta): meta for handle in self.state.subtasks for meta in handle.states}
+        by_id = {StateId.of(meta): meta for handle in self.state.subtasks for meta in handle.states}
         return tuple(
-            found[state] for state in sorted(found, key=lambda state: (state.name, state.namespaced))
+            by_id[state] for state in sorted(by_id, key=lambda state: (state.name, state.namespaced))
         )
 
     def info(self) -> OperatorInfo:
@@ -85,12 +85,12 @@ def find_state(
     """The name that a state is stored under; an operator's own may be given as it is shown."""
     names = [meta.name for meta in metas]
     candidates = (wanted, f"\0{wanted}")
-    found = next((name for name in candidates if name in names), None)
-    if found is None and saved is not None:
+    stored_name = next((name for name in candidates if name in names), None)
+    if stored_name is None and saved is not None:
         names += saved.stores()
-        found = next((name for name in candidates if name in names), None)
-    if found is not None:
-        return found
+        stored_name = next((name for name in candidates if name in names), None)
+    if stored_name is not None:
+        return stored_name
     listed = ", ".join(repr(shown_name(name)) for name in dict.fromkeys(names)) or "none"
     raise StateError(f"operator {shown_operator(operator)} has no state {wanted!r}; it has {listed}")
 

@@ -104,12 +104,12 @@ class _StateFile:
         return None if segment is None else segment.finish()
 
     def close(self) -> None:
-        """Make it durable."""
+        """Make the file durable; there is none without a block."""
         if self._output is not None:
             self._output.close()
 
     def abort(self) -> None:
-        """Give it up."""
+        """Give up the file, if one was begun."""
         if self._output is not None:
             self._output.abort()
 

@@ -78,13 +78,13 @@ def putting_broadcast(name: str, entries: Mapping[Any, Any]) -> Change:
 def _update_table(
     table: dict[Any, Any], namespaced: bool, kind: StateKind, subtask: int, update: Update
 ) -> None:
-    for found, value in list(table.items()):
-        key, namespace = found if namespaced else (found, None)
+    for table_key, value in list(table.items()):
+        key, namespace = table_key if namespaced else (table_key, None)
         new = update(StateEntry(key, bare(kind, value), namespace, subtask))
         if new is REMOVE:
-            del table[found]
+            del table[table_key]
         else:
-            table[found] = stored(kind, new, newest_time(kind, value) if kind.has_ttl else 0)
+            table[table_key] = stored(kind, new, newest_time(kind, value) if kind.has_ttl else 0)
 
 
 def _updated_block(

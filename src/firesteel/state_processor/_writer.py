@@ -107,7 +107,7 @@ class SavepointWriter:
         return self._changed(self._draft(operator), apply)
 
     def remove_state(self, operator: str, state: str) -> SavepointWriter:
-        """Leave a state out."""
+        """Leave a state out of the savepoint, for all keys and in all subtasks."""
         draft = self._draft(operator)
         name = draft.name_of(state)
         draft.forget(name)

@@ -168,7 +168,7 @@ class OperatorHarness:
 
     @property
     def state(self) -> KeyedBackend:
-        """The keyed state."""
+        """The keyed state of the first operator of the chain."""
         return self.vertex.chain[0].keyed_state
 
     @property

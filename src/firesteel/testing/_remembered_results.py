@@ -25,7 +25,7 @@ class RememberedResults:
         """What was taken stays taken."""
 
     def unconfirmed(self) -> tuple[int, list[Results]]:
-        """Nothing."""
+        """Nothing waits to be confirmed; the offset is the one behind the last result."""
         return self._end, []
 
     def close(self) -> None:

@@ -189,7 +189,7 @@ class FunctionHarness:
         self._harness.finish()
 
     def close(self) -> None:
-        """Close the function."""
+        """Close the function; a second call does nothing."""
         self._harness.close()
 
     # Out ----------------------------------------------------------------------------------------------
@@ -242,15 +242,15 @@ class FunctionHarness:
 
     def _timers(self, domain: str, key: Any) -> list[int]:
         """Times in all queues of a domain; in those of windows an entry is ``(key, window)``."""
-        found: set[int] = set()
+        times: set[int] = set()
         for queue_id, queue in self._harness.state.timers():
             if queue_id.name.endswith(domain):
-                found.update(
+                times.update(
                     time
                     for time, entry in queue.entries()
                     if (entry[0] if queue_id.namespaced else entry) == key
                 )
-        return sorted(found)
+        return sorted(times)
 
     def snapshot(self) -> OperatorSnapshot:
         """State and timers as they are now, for a new harness."""

@@ -85,5 +85,5 @@ def _place(rng: random.Random) -> bytes:
     return bytes([rng.choice(b"kp"), 0, 0, 0, 0, 0, *rng.choices(b"\x00\x7f\x80\xff", k=3)])
 
 
-def _same(call: str, found: object, expected: object) -> None:
-    assert found == expected, f"{call} gives {short_repr(found)}, expected {short_repr(expected)}"
+def _same(call: str, answer: object, expected: object) -> None:
+    assert answer == expected, f"{call} gives {short_repr(answer)}, expected {short_repr(expected)}"

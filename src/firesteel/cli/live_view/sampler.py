@@ -35,7 +35,7 @@ class Samples:
         self._clients: dict[str, RestClient] = {}
 
     def take(self) -> Picture:
-        """Ask all jobs."""
+        """Ask all wanted jobs; when they cannot be listed, the picture has those of the last time."""
         now = self._clock()
         problem = ""
         try:

@@ -143,8 +143,8 @@ def _figure(figures: Mapping[str, Any], name: str, kind: str) -> float | None:
 
 
 def _values(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    found = {each["id"]: _number(each["value"]) for each in metrics}
-    return {name: value for name, value in found.items() if value is not None}
+    numbers = {each["id"]: _number(each["value"]) for each in metrics}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def _number(value: Any) -> float | None:

@@ -213,10 +213,10 @@ class _MarkedRows(StagedClient[Any]):
     def _mark(self, batch_id: str) -> int | None:
         """When the batch was begun, in microseconds; None if it is written."""
         now = time.time_ns() // 1000
-        found = self._session.execute(self._begin, [batch_id, now]).one()
-        if found.applied:
+        row = self._session.execute(self._begin, [batch_id, now]).one()
+        if row.applied:
             return now
-        return None if found.written else int(found.begun)
+        return None if row.written else int(row.begun)
 
     @override
     def close(self) -> None:

@@ -91,7 +91,7 @@ def find(uri: str, trouble: Trouble = raise_trouble) -> list[FoundFile]:
         if not is_pattern(uri):
             return _find_there(uri)
         base, names = _split_pattern(uri)
-        found = [
+        matches = [
             file
             for file in _files_below(base)
             if _matches(file.path.removeprefix(f"{base}/").split("/"), names)
@@ -101,26 +101,26 @@ def find(uri: str, trouble: Trouble = raise_trouble) -> list[FoundFile]:
     except OSError as error:
         trouble(error)
         return []
-    if not found:
+    if not matches:
         check_bucket(base)
         raise NothingYet(errno.ENOENT, "no file matches the pattern to read from", uri)
-    return found
+    return matches
 
 
 def _find_there(uri: str) -> list[FoundFile]:
     info = info_of(uri)
     if info.is_file:
         return [_found(uri, info)]
-    found = [
+    files = [
         file
         for file in _files_below(uri)
         if not any(name.startswith((".", "_")) for name in file.path.removeprefix(f"{uri}/").split("/"))
     ]
-    if not found and info.type.name == "NotFound":
+    if not files and info.type.name == "NotFound":
         check_bucket(uri)
         kind = NothingYet if is_object_store(uri) else FileNotFoundError
         raise kind(errno.ENOENT, "there is no file or directory to read from", uri)
-    return found
+    return files
 
 
 def check_bucket(uri: str, purpose: str = "read from") -> None:

@@ -96,8 +96,8 @@ def _fields(
     fits = [fit_of(kind, local_zone) for kind in types]
 
     def columns(dicts: list[dict[str, Any]]) -> list[list[Any]]:
-        found = [[one[name] for one in dicts] for name in names]
-        return [column if fit is None else fit(column) for column, fit in zip(found, fits, strict=True)]
+        values = [[one[name] for one in dicts] for name in names]
+        return [column if fit is None else fit(column) for column, fit in zip(values, fits, strict=True)]
 
     return columns
 

@@ -246,20 +246,20 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _read_type(wanted: pa.DataType, found: pa.DataType) -> pa.DataType:
+def _read_type(wanted: pa.DataType, file_type: pa.DataType) -> pa.DataType:
     """What a column of a file is converted to by Arrow, before its values become Python's.
 
     A file says by itself whether its timestamps are moments; and fields of rows are found by their names.
     """
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(found):
-        return pa.timestamp("us", found.tz)
-    if pa.types.is_list(wanted) and pa.types.is_list(found):
-        return pa.list_(wanted.value_field.with_type(_read_type(wanted.value_type, found.value_type)))
-    if pa.types.is_map(wanted) and pa.types.is_map(found):
-        item = wanted.item_field.with_type(_read_type(wanted.item_type, found.item_type))
-        return pa.map_(_read_type(wanted.key_type, found.key_type), item)
-    if pa.types.is_struct(wanted) and pa.types.is_struct(found):
-        inner = {field.name: field.type for field in found}
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(file_type):
+        return pa.timestamp("us", file_type.tz)
+    if pa.types.is_list(wanted) and pa.types.is_list(file_type):
+        return pa.list_(wanted.value_field.with_type(_read_type(wanted.value_type, file_type.value_type)))
+    if pa.types.is_map(wanted) and pa.types.is_map(file_type):
+        item = wanted.item_field.with_type(_read_type(wanted.item_type, file_type.item_type))
+        return pa.map_(_read_type(wanted.key_type, file_type.key_type), item)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(file_type):
+        inner = {field.name: field.type for field in file_type}
         return pa.struct(
             [
                 field.with_type(_read_type(field.type, inner.get(field.name, field.type))).with_nullable(True)
@@ -269,12 +269,12 @@ def _read_type(wanted: pa.DataType, found: pa.DataType) -> pa.DataType:
     return wanted
 
 
-def _matches(names: Sequence[str], found: pa.Schema, path: str, case_sensitive: bool) -> dict[str, str]:
+def _matches(names: Sequence[str], schema: pa.Schema, path: str, case_sensitive: bool) -> dict[str, str]:
     """Which column of a file is which field."""
     if case_sensitive:
-        return {name: name for name in names if name in found.names}
+        return {name: name for name in names if name in schema.names}
     by_lower: dict[str, list[str]] = {}
-    for name in found.names:
+    for name in schema.names:
         by_lower.setdefault(name.lower(), []).append(name)
     matches = {}
     for name in names:
@@ -287,8 +287,8 @@ def _matches(names: Sequence[str], found: pa.Schema, path: str, case_sensitive: 
     return matches
 
 
-def _missing(name: str, found: pa.Schema, path: str) -> FileContentError:
-    has = ", ".join(map(repr, found.names))
+def _missing(name: str, schema: pa.Schema, path: str) -> FileContentError:
+    has = ", ".join(map(repr, schema.names))
     return FileContentError(
         f"there is no column {name!r}, which may not be None; the file has {has}", file=path
     )

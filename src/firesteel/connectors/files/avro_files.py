@@ -104,9 +104,9 @@ class _AvroFile:
         data = b""
         while more := self._file.read(SEARCH_BYTES):
             data += more
-            found = data.find(self._marker)
-            if found >= 0:
-                return position + found + MARKER_BYTES
+            index = data.find(self._marker)
+            if index >= 0:
+                return position + index + MARKER_BYTES
             kept = MARKER_BYTES - 1
             position += max(0, len(data) - kept)
             data = data[-kept:]

@@ -305,21 +305,21 @@ class ArrowParser:
         except (pa.ArrowInvalid, BadRow):
             return None
 
-    def _values(self, column: FileColumn, found: pa.ChunkedArray) -> Sequence[Any]:
+    def _values(self, column: FileColumn, array: pa.ChunkedArray) -> Sequence[Any]:
         kind = type(column.data_type)
         if kind in _TEXTS or kind in _DIRECT:
             if kind is FloatType:
-                found = found.cast(pa.float32(), safe=False)
-            return _python(found)
+                array = array.cast(pa.float32(), safe=False)
+            return _python(array)
         if kind in _WHOLE:
             # Arrow takes 0x1F for a number, which it is not here.
-            if compute.any(compute.match_substring(found, "x", ignore_case=True)).as_py():
+            if compute.any(compute.match_substring(array, "x", ignore_case=True)).as_py():
                 raise BadRow("", 0)
-            return _python(found.cast(_WHOLE[kind]))
+            return _python(array.cast(_WHOLE[kind]))
         texts = (
-            ["" if text is None else text for text in found.to_pylist()]
+            ["" if text is None else text for text in array.to_pylist()]
             if self._null == ""
-            else found.to_pylist()
+            else array.to_pylist()
         )
         if None in texts:
             texts = [self._null if text is None else text for text in texts]

@@ -185,14 +185,14 @@ class _Content:
             _, block = lines.without_mark(0, block)
         if not self._columns:
             return []
-        found = None if is_first and self._skipped else self._arrow.columns(block)
-        text = None if found is not None else self._decoded(position, block)
+        columns = None if is_first and self._skipped else self._arrow.columns(block)
+        text = None if columns is not None else self._decoded(position, block)
         skipped = self._skipped if is_first else 0
         try:
-            if found is None:
+            if columns is None:
                 rows = parse(text or "", self._dialect, self._width, skipped, self._multiline)
-                found = columns_by_python(rows, self._columns, self._width, self._dialect)
-            return self._made(found)
+                columns = columns_by_python(rows, self._columns, self._width, self._dialect)
+            return self._made(columns)
         except BadRow as error:
             text = self._decoded(position, block) if text is None else text
             raise self._explained(str(error), position, text, error.index, skipped) from None

@@ -61,7 +61,6 @@ class CsvFileWriter(BulkWriter):
 
     @override
     def add_elements(self, elements: list[Any]) -> None:
-        """Write records as rows."""
         rows = self._rows(elements)
         columns = zip(*rows, strict=True) if rows else []
         texts = [self._texts(index, column, elements) for index, column in enumerate(columns)]

@@ -55,7 +55,7 @@ class OpenFile(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """Its length."""
+        """How many bytes the file has, with all that was appended."""
 
     @abstractmethod
     def append(self, data: bytes | memoryview) -> int:

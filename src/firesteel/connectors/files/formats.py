@@ -126,9 +126,9 @@ def _text_blocks(file: IO[str]) -> Iterator[Block]:
     """Without positions: reading resumes by counting lines from the beginning."""
     count = 0
     while text := _whole_lines(file, lines.BLOCK_BYTES):
-        found = _lines_of(text)
-        size = len(found)  # before others have the list
-        yield Block(found, 0, count)
+        records = _lines_of(text)
+        size = len(records)  # before others have the list
+        yield Block(records, 0, count)
         count += size
 
 
@@ -141,7 +141,7 @@ def _whole_lines(file: IO[Any], size: int) -> Any:
 
 
 def _lines_of(text: str) -> list[str]:
-    found = text.replace("\r\n", "\n").split("\n")
-    if not found[-1]:
-        found.pop()  # what follows the last line end is no line
-    return found
+    pieces = text.replace("\r\n", "\n").split("\n")
+    if not pieces[-1]:
+        pieces.pop()  # what follows the last line end is no line
+    return pieces

@@ -129,7 +129,6 @@ class JsonLinesWriter(BulkWriter):
 
     @override
     def add_elements(self, elements: list[Any]) -> None:
-        """Write records as lines."""
         self._stream.write(_encoded(elements))
 
     @override

@@ -77,11 +77,11 @@ class JsonRows:
 
     def rows(self, block: bytes) -> list[Row]:
         """The rows of some lines. `JsonError`, or TypeMismatchError with the position of the row, for one that does not fit."""
-        found = self._decoder.decode(block)
-        if not any(self._readers) or not found:
-            return Row._make_all(found, self._names)
+        tuples = self._decoder.decode(block)
+        if not any(self._readers) or not tuples:
+            return Row._make_all(tuples, self._names)
         columns = []
-        for name, values, column in zip(self._names, self._readers, zip(*found, strict=True), strict=True):
+        for name, values, column in zip(self._names, self._readers, zip(*tuples, strict=True), strict=True):
             columns.append(column if values is None else _checked(name, values, column))
         return Row._make_all(zip(*columns, strict=True), self._names)
 
@@ -189,7 +189,7 @@ def _inner(each: Any, kind: type, index: int, convert: Callable[[Any], Any]) -> 
     if not isinstance(each, kind):
         raise Misfit(f"expected {'array' if kind is list else 'object'}, got {type(each).__name__}", index)
     try:
-        found = convert(each)
+        values = convert(each)
     except Misfit as error:
         raise Misfit(str(error), index, f"[{error.index}]{error.path}") from None
-    return list(found)
+    return list(values)

@@ -368,10 +368,10 @@ def _remove_hidden(files: FileSystem, name: PartName) -> None:
 def _look_for(files: FileSystem, parts: Sequence[PendingPart]) -> dict[PartName, str]:
     """The files that are still hidden, and where. Looks at both names in the order in which a file has them."""
     waiting, lost = {}, []
-    found = files.for_each(
+    statuses = files.for_each(
         lambda part: (_hidden(files, part.name), files.status_of(part.name.finished)), parts
     )
-    for part, (hidden, finished) in zip(parts, found, strict=True):
+    for part, (hidden, finished) in zip(parts, statuses, strict=True):
         if hidden is not None:
             if _is_to_be_finished(files, part, *hidden, finished):
                 waiting[part.name] = hidden[0]

@@ -207,8 +207,8 @@ class KnownSplits(SplitEnumerator):
 
 
 def _known_splits(source: Source[Any], parallelism: int) -> dict[int, Sequence[Any]]:
-    found = {subtask: source.splits_of(subtask, parallelism) for subtask in range(parallelism)}
-    return {subtask: list(splits) for subtask, splits in found.items() if splits}
+    by_subtask = {subtask: source.splits_of(subtask, parallelism) for subtask in range(parallelism)}
+    return {subtask: list(splits) for subtask, splits in by_subtask.items() if splits}
 
 
 def own_or_user(source: Source[Any], state: bytes) -> Any:

@@ -199,6 +199,6 @@ def _with_row(
     for row in rows:
         try:
             connection.execute(statement, row)
-        except StatementFailed as found:
-            return StatementFailed(f"the row {short_repr(row)} cannot be written: {found}")
+        except StatementFailed as failure:
+            return StatementFailed(f"the row {short_repr(row)} cannot be written: {failure}")
     return error

@@ -147,15 +147,15 @@ class Ledger:
 
     def lock(self, connection: Connection, origins: Sequence[str]) -> dict[str, NumberRanges]:
         """The numbers of origins, which nobody else changes until the transaction is over. Sorted: no deadlocks."""
-        found = {}
+        by_origin = {}
         for origin in origins:
             connection.execute(self._insert, (origin, self._job_id))
             [(numbers,)] = connection.lock(self._select, (origin,))
-            found[origin] = NumberRanges.parse(numbers)
-        return found
+            by_origin[origin] = NumberRanges.parse(numbers)
+        return by_origin
 
     def note(self, connection: Connection, committed: dict[str, NumberRanges]) -> None:
-        """Write the numbers down."""
+        """Replace the numbers of origins; `lock` has made their rows before."""
         connection.execute_many(
             self._update, [(str(numbers), origin) for origin, numbers in committed.items()]
         )

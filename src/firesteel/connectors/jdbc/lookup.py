@@ -100,8 +100,8 @@ class JdbcLookupFunction(AsyncFunction[Any, Any]):
             rows = connection.query(self._statement, parameters)
             return Row._make_all(rows, connection.columns())
 
-        found: list[Row] = self._local.session.run(f"looking up {parameters}", look)
-        return found
+        matches: list[Row] = self._local.session.run(f"looking up {parameters}", look)
+        return matches
 
     @override
     def close(self) -> None:
@@ -135,18 +135,18 @@ class LookupCache:
         self._rows: OrderedDict[Parameters, tuple[float, list[Row]]] = OrderedDict()
 
     def get(self, key: Parameters, now: float) -> list[Row] | None:
-        """What is known."""
-        found = self._rows.get(key)
-        if found is None:
+        """The rows of some parameters; None when they are not known, or too old."""
+        entry = self._rows.get(key)
+        if entry is None:
             return None
-        if self._ttl is not None and now - found[0] >= self._ttl:
+        if self._ttl is not None and now - entry[0] >= self._ttl:
             del self._rows[key]
             return None
         self._rows.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def put(self, key: Parameters, rows: list[Row], now: float) -> None:
-        """Remember."""
+        """Keep the rows of some parameters, for which those used longest ago make room."""
         if not self._size or (not rows and not self._keeps_missing):
             return
         self._rows[key] = (now, rows)

@@ -52,7 +52,7 @@ class PostgresDatabase(Database):
         return f"PostgreSQL {known['user']}@{place}" if "user" in known else f"PostgreSQL {place}"
 
     def open(self, **more: Any) -> psycopg.Connection[Any]:
-        """A connection of psycopg."""
+        """A connection of psycopg; ``more`` goes to it and wins over ``parameters``."""
         try:
             return psycopg.connect("", **{**self.parameters, **more})
         except psycopg.OperationalError as error:

@@ -54,7 +54,7 @@ class Prefetch:
         return self._stopped.is_set()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and wait until it has ended."""
         self._stopped.set()
         self._thread.join()
 

@@ -282,8 +282,8 @@ class _JdbcReader(SourceReader):
 
             def look(connection: Connection, values: Parameters = parameters) -> list[Row]:
                 rows: list[Row] = []
-                for found in connection.stream(self._source.statement, values, self._source.fetch_size):
-                    rows = Row._make_all(found, self._names(connection))
+                for tuples in connection.stream(self._source.statement, values, self._source.fetch_size):
+                    rows = Row._make_all(tuples, self._names(connection))
                     break
                 self._position = self._find(connection.columns(), increments.column)
                 connection.rollback()

@@ -67,7 +67,7 @@ class Statement:
 
     @staticmethod
     def parse(sql: str) -> Statement:
-        """Find the parameters."""
+        """Find the parameters: ``?``, or ``:name`` where there is no ``?``; not in texts and comments."""
         if not isinstance(sql, str) or not sql.strip():
             raise ProgramError(f"an SQL statement is a text that is not empty, got {sql!r}")
         tokens = list(_tokens(sql))

@@ -56,29 +56,29 @@ def _sqlite_path(url: str, original: str) -> str:
 
 
 def postgres_parameters(options: JdbcConnectionOptions) -> dict[str, str]:
-    """Libpq's parameters."""
+    """Libpq's parameters, without empty ones; user and password of the options win over those of the URL."""
     parts = urlsplit(options.url.removeprefix("jdbc:"))
     hosts, ports = _hosts(parts.netloc.rpartition("@")[2], options.url)
-    found = {"host": hosts, "port": ports, "dbname": unquote(parts.path.lstrip("/"))}
+    parameters = {"host": hosts, "port": ports, "dbname": unquote(parts.path.lstrip("/"))}
     if parts.username:
-        found["user"] = unquote(parts.username)
+        parameters["user"] = unquote(parts.username)
     if parts.password:
-        found["password"] = unquote(parts.password)
+        parameters["password"] = unquote(parts.password)
     for key, value in parse_qsl(parts.query):
         name = _JDBC_NAMES.get(key, key)
         if name == "schema":
-            found["options"] = f"-c search_path={value}"
+            parameters["options"] = f"-c search_path={value}"
         elif name == "ssl":
-            found["sslmode"] = "verify-full" if value == "true" else "disable"
+            parameters["sslmode"] = "verify-full" if value == "true" else "disable"
         else:
-            found[name] = value
+            parameters[name] = value
     if options.user_name is not None:
-        found["user"] = options.user_name
+        parameters["user"] = options.user_name
     if options.password is not None:
-        found["password"] = options.password
-    found.setdefault("connect_timeout", str(max(2, round(options.connect_timeout_seconds))))
-    found.setdefault("application_name", "firesteel")
-    return {key: value for key, value in found.items() if value}
+        parameters["password"] = options.password
+    parameters.setdefault("connect_timeout", str(max(2, round(options.connect_timeout_seconds))))
+    parameters.setdefault("application_name", "firesteel")
+    return {key: value for key, value in parameters.items() if value}
 
 
 def _hosts(place: str, url: str) -> tuple[str, str]:

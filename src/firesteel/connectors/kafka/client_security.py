@@ -37,16 +37,16 @@ def security_properties(key: str, value: str, given: Mapping[str, str]) -> dict[
 
 def _login(config: str) -> dict[str, str]:
     """User and password of Java's way to say them."""
-    found = {
+    login = {
         match[1]: _ESCAPED.sub(r"\1", match[2] if match[2] is not None else match[3])
         for match in _JAAS.finditer(config)
     }
-    if not any(module in config for module in _PASSWORD_MODULES) or found.keys() != {"username", "password"}:
+    if not any(module in config for module in _PASSWORD_MODULES) or login.keys() != {"username", "password"}:
         raise InvalidArgumentError(
             "the property sasl.jaas.config is Java's, and is understood here for PLAIN and SCRAM, with username and password "
             "in quotes; set sasl.username and sasl.password, or librdkafka's properties of your mechanism, instead"
         )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}
+    return {"sasl.username": login["username"], "sasl.password": login["password"]}
 
 
 def _store(key: str, value: str, given: Mapping[str, str]) -> dict[str, str]:

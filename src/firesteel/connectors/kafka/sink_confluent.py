@@ -77,9 +77,9 @@ class ConfluentCluster(KafkaCluster):
         while True:
             try:
                 left = max(_POLL_SECONDS, deadline - time.monotonic())
-                found = self._asking.list_topics(topic, min(wait, left)).topics[topic]
+                metadata = self._asking.list_topics(topic, min(wait, left)).topics[topic]
                 self._trouble.is_over()
-                return found
+                return metadata
             except KafkaException as error:
                 self._asking.poll(0)  # has the client tell its troubles
                 if self._trouble.refused:
@@ -145,7 +145,7 @@ class ConfluentCluster(KafkaCluster):
 
     @property
     def properties(self) -> SinkProperties:
-        """What describes it."""
+        """What the program has set, checked and translated."""
         return self._properties
 
 
@@ -245,9 +245,9 @@ class ConfluentTransactions(Transactions):
     def marker(self) -> str:
         consumer = self._cluster.consumer(self._id)
         try:
-            found = self._offset(consumer)
+            partition = self._offset(consumer)
             self._group = consumer.consumer_group_metadata()
-            return "" if found.offset < 0 else found.metadata or ""
+            return "" if partition.offset < 0 else partition.metadata or ""
         finally:
             consumer.close()
 
@@ -257,12 +257,12 @@ class ConfluentTransactions(Transactions):
         while True:
             place = TopicPartition(self._topic, _MARKER_PARTITION)
             try:
-                (found,) = consumer.committed([place], self._cluster.seconds)
-                error = found.error
+                (partition,) = consumer.committed([place], self._cluster.seconds)
+                error = partition.error
             except KafkaException as raised:
                 error = raised.args[0]
             if error is None:
-                return found
+                return partition
             if error.code() not in NOT_READY or time.monotonic() > deadline:
                 raise explained(error, self._properties, self._topic, transactional_id=self._id)
             consumer.poll(_POLL_SECONDS)

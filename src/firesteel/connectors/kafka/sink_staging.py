@@ -83,7 +83,7 @@ class Chunk:
         return type(self), (*place, self.size, self.payload, True)
 
     def records(self) -> list[OutgoingRecord]:
-        """The records, unpacked."""
+        """The records, unpacked; they are read from the temporary file if they wait there."""
         payload = self.payload if isinstance(self.payload, bytes) else self.payload.read()
         return [OutgoingRecord(*fields) for fields in pickle.loads(payload)]
 

@@ -83,9 +83,9 @@ class Cluster:
     ) -> dict[KafkaTopicPartition, int]:
         """The first offsets at or after a time; the end where there is none."""
         wanted = list(partitions)
-        found = self._offsets(wanted, timestamp)
-        behind = [each for each in wanted if found[each] < 0]
-        return found | self.end_offsets(behind) if behind else found
+        offsets = self._offsets(wanted, timestamp)
+        behind = [each for each in wanted if offsets[each] < 0]
+        return offsets | self.end_offsets(behind) if behind else offsets
 
     def committed_offsets(self, partitions: Iterable[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
         """What the group has committed; partitions without are left out, and so are all if there is no group."""
@@ -148,7 +148,7 @@ class Cluster:
         return self._client
 
     def close(self) -> None:
-        """Give the connections up."""
+        """Give the connections up; the next question makes new ones."""
         if self._client is not None:
             self._client.close()
             self._client = None

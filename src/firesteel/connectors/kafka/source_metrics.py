@@ -45,7 +45,7 @@ class PartitionEnds:
         self._is_looking = False
 
     def refresh(self) -> None:
-        """Have them looked up."""
+        """Have them looked up, unless that is still under way."""
         if not self._is_looking:
             self._is_looking = True
             self._call(self._look)

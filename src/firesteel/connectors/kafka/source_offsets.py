@@ -123,8 +123,8 @@ class _Committed(KafkaOffsetsInitializer):
     @override
     def resolve(self, partitions: Iterable[KafkaTopicPartition], cluster: OffsetQueries) -> Offsets:
         wanted = list(partitions)
-        found = cluster.committed_offsets(wanted)
-        return found | _reset([each for each in wanted if each not in found], self.strategy, cluster)
+        offsets = cluster.committed_offsets(wanted)
+        return offsets | _reset([each for each in wanted if each not in offsets], self.strategy, cluster)
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class _Given(KafkaOffsetsInitializer):
     @override
     def resolve(self, partitions: Iterable[KafkaTopicPartition], cluster: OffsetQueries) -> Offsets:
         wanted = list(partitions)
-        found = {each: self.offsets_given[each] for each in wanted if each in self.offsets_given}
-        others = [each for each in wanted if each not in found]
+        offsets = {each: self.offsets_given[each] for each in wanted if each in self.offsets_given}
+        others = [each for each in wanted if each not in offsets]
         if others:
-            found |= cluster.committed_offsets(others)
-        return found | _reset([each for each in wanted if each not in found], self.strategy, cluster)
+            offsets |= cluster.committed_offsets(others)
+        return offsets | _reset([each for each in wanted if each not in offsets], self.strategy, cluster)
 
 
 def _chosen(strategy: KafkaOffsetResetStrategy) -> KafkaOffsetResetStrategy | None:

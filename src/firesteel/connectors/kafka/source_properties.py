@@ -99,18 +99,18 @@ class SourceProperties:
 
 
 def _client_properties(given: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for key, value in given.items():
         security = security_properties(key, value, given)
         if security is not None:
-            found |= security
+            properties |= security
         elif key in _WITHOUT_MEANING:
             _log.info("the Kafka source has no use for the property %s, which is one of Java's client", key)
         elif key in _RENAMED:
-            found[_RENAMED[key]] = value if not value.startswith("-") else "0"
+            properties[_RENAMED[key]] = value if not value.startswith("-") else "0"
         elif key not in _FLINK and key not in _FIXED and key != "default.api.timeout.ms":
-            found[key] = value
-    return found
+            properties[key] = value
+    return properties
 
 
 def _reset(value: str | None) -> KafkaOffsetResetStrategy | None:

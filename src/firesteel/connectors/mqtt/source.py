@@ -121,15 +121,15 @@ class _Subscriber(AcknowledgingClient):
 
     @override
     def receive(self, seconds: float) -> list[Delivery]:
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         try:
-            while len(found) < BATCH:
-                message = self._received.get(timeout=0 if found else seconds)
-                found.append(self._delivery(message))
+            while len(deliveries) < BATCH:
+                message = self._received.get(timeout=0 if deliveries else seconds)
+                deliveries.append(self._delivery(message))
         except queue.Empty:
-            if not found:
+            if not deliveries:
                 self._session.check()
-        return found
+        return deliveries
 
     def _delivery(self, message: Any) -> Delivery:
         came = MqttMessage(message.topic, bytes(message.payload), message.retain)

@@ -117,8 +117,8 @@ class NatsSource(AsyncSource[Any]):
         connection = await connect(self.url)
         try:
             async with told(self.url, f"stream {self.stream!r}"):
-                found = await connection.jetstream(timeout=ANSWER_SECONDS).stream_info(self.stream)
-                return int(found.state.last_seq)
+                info = await connection.jetstream(timeout=ANSWER_SECONDS).stream_info(self.stream)
+                return int(info.state.last_seq)
         finally:
             await connection.close()
 
@@ -147,8 +147,8 @@ class NatsSource(AsyncSource[Any]):
     async def _subscribe(self, connection: Any, last: int) -> Any:
         jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
         async with told(self.url, f"stream {self.stream!r}"):
-            found = await jetstream.stream_info(self.stream)
-            self._check_kept(found.state, last)
+            info = await jetstream.stream_info(self.stream)
+            self._check_kept(info.state, last)
             return await jetstream.pull_subscribe(
                 self.subject, stream=self.stream, config=consumer_config(last + 1)
             )

@@ -38,7 +38,7 @@ class Table:
 
     @property
     def sql_name(self) -> str:
-        """How SQL calls it."""
+        """Schema and name, each quoted for SQL."""
         return f"{quote(self.schema)}.{quote(self.name)}"
 
 
@@ -56,7 +56,7 @@ class Catalog:
         self._base_types: dict[int, int] = {}
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; that it is lost already does not matter."""
         with contextlib.suppress(psycopg.Error):
             self._connection.close()
 
@@ -69,7 +69,7 @@ class Catalog:
     # Tables -------------------------------------------------------------------------------------------
 
     def table(self, schema: str, name: str) -> Table:
-        """Look at a table."""
+        """Columns and key of a table; the key is empty unless rows can be read in its order."""
         columns = self.ask(
             "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "
             "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s "
@@ -111,17 +111,17 @@ class Catalog:
 
     def ensure_publication(self, name: str, tables: list[Table]) -> None:
         """Make the publication, or see that it has the tables, and everything about them."""
-        found = self.ask(
+        rows = self.ask(
             "SELECT pubinsert AND pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s", name
         )
-        if not found:
+        if not rows:
             names = ", ".join(table.sql_name for table in tables)
             options = (
                 "WITH (publish_via_partition_root = true)"  # changes of partitions are those of the table
             )
             self.ask(f"CREATE PUBLICATION {quote(name)} FOR TABLE {names} {options}")
             return
-        if found != [(True,)] or self._leaves_out(name):
+        if rows != [(True,)] or self._leaves_out(name):
             raise ProgramError(
                 f"the publication {name!r} leaves out inserts, updates, deletions, columns or rows, which would be missed in "
                 "silence: choose another one, or a name that does not exist, and it is made"
@@ -157,8 +157,8 @@ class Catalog:
                 f"the server has wal_level = {level}, and changes need wal_level = logical: execute ALTER SYSTEM SET "
                 "wal_level = logical, and start the server again"
             )
-        if found := self._slot(name):
-            return found
+        if position := self._slot(name):
+            return position
         [(lsn,)] = self.ask("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", name)
         return lsn_of(lsn)
 
@@ -178,14 +178,14 @@ class Catalog:
             )
 
     def _slot(self, name: str) -> int | None:
-        found = self.ask(
+        rows = self.ask(
             "SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn::text "
             "FROM pg_replication_slots WHERE slot_name = %s",
             name,
         )
-        if not found:
+        if not rows:
             return None
-        [(plugin, is_here, status, confirmed)] = found
+        [(plugin, is_here, status, confirmed)] = rows
         if plugin != "pgoutput" or not is_here:
             raise ProgramError(
                 f"the replication slot {name!r} is of another database or for {plugin!r} instead of pgoutput: choose another name"

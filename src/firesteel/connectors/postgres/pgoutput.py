@@ -142,18 +142,18 @@ class _Bytes:
         return text
 
     def fields(self) -> Fields:
-        found: Fields = []
+        values: Fields = []
         for _ in range(self.take("!H")[0]):
             match self.letter():
                 case "n":
-                    found.append(NULL)
+                    values.append(NULL)
                 case "u":
-                    found.append(UNCHANGED)
+                    values.append(UNCHANGED)
                 case _:
                     (length,) = self.take("!I")
-                    found.append(self._data[self._position : self._position + length])
+                    values.append(self._data[self._position : self._position + length])
                     self._position += length
-        return found
+        return values
 
 
 def decode(data: bytes) -> Message | None:

@@ -108,8 +108,8 @@ class ReplicationStream:
         result = self._pgconn.get_result()
         if result is None or result.status != ExecStatus.FATAL_ERROR:
             return ConnectionLost("the server has ended the stream of changes")
-        found = failure(psycopg.errors.error_from_result(result))
-        return found if isinstance(found, StatementFailed) else ConnectionLost(str(found))
+        error = failure(psycopg.errors.error_from_result(result))
+        return error if isinstance(error, StatementFailed) else ConnectionLost(str(error))
 
     def wait(self, seconds: float) -> None:
         """Until something arrives, or for so long; tells the server how far things are, when it is time."""

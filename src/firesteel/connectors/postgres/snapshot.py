@@ -47,9 +47,9 @@ def _transaction_at_snapshot(database: PostgresDatabase) -> Iterator[tuple[Any, 
         with exported_snapshot(database) as (name, lsn), translated():
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(f"SET TRANSACTION SNAPSHOT '{name}'".encode())
-            found = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::bigint").fetchone()
-        assert found is not None
-        yield connection, lsn, found[0]
+            row = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::bigint").fetchone()
+        assert row is not None
+        yield connection, lsn, row[0]
 
 
 def _rows(

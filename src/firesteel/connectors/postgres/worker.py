@@ -74,7 +74,7 @@ class CdcWorker:
         self._confirmed = max(self._confirmed, lsn)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and wait until it has ended."""
         self._stopped.set()
         self._thread.join()
 

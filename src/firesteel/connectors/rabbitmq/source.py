@@ -53,11 +53,11 @@ class QueueSource(AcknowledgingSource[Any]):
     def decode_batch(self, messages: list[QueueMessage]) -> Decoded:
         def where(index: int) -> dict[str, Any]:
             message = messages[index]
-            found = {"queue": self.queue, "delivery_tag": message.delivery_tag}
+            details = {"queue": self.queue, "delivery_tag": message.delivery_tag}
             return (
-                found
+                details
                 if message.correlation_id is None
-                else found | {"correlation_id": message.correlation_id}
+                else details | {"correlation_id": message.correlation_id}
             )
 
         return decode(self.schema, [message.body for message in messages], where)

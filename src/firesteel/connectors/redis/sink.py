@@ -168,14 +168,14 @@ class _Transactions(StagedClient[Any]):
         self._check(mark, done, answers)
         return None
 
-    def _is_written(self, mark: str, found: Any) -> bool:
-        if found is not None and found != b"written":
+    def _is_written(self, mark: str, state: Any) -> bool:
+        if state is not None and state != b"written":
             raise JobExecutionError(
-                f"a batch of records was written to {place_of(self._sink.url)} in part, some time ago: {found.decode()}; "
+                f"a batch of records was written to {place_of(self._sink.url)} in part, some time ago: {state.decode()}; "
                 f"Redis does not undo the rest of a transaction. Repair what it holds, then delete the key {mark} to have the "
                 "batch written again, or set it to 'written' to go on without"
             )
-        return found is not None
+        return state is not None
 
     def _check(self, mark: str, done: list[Command], answers: list[Any]) -> None:
         """Redis does the other commands of a transaction when one is refused: this must not look like success later."""

@@ -49,7 +49,7 @@ class RedisEntry:
     fields: dict[bytes, bytes]
 
     def as_text(self) -> dict[str, str]:
-        """The fields as text."""
+        """The fields, decoded from UTF-8; raises `DeserializationError` for others."""
         try:
             return {name.decode(): value.decode() for name, value in self.fields.items()}
         except UnicodeDecodeError as error:
@@ -169,11 +169,11 @@ class RedisStreamSource(BlockingSource[Any]):
         ids = [text(number) for number, _ in entries]
         if end is not None:
             ids = [number for number in ids if _numbers(number) <= _numbers(end)]
-        found = [
+        messages = [
             RedisEntry(stream, number, fields) for number, (_, fields) in zip(ids, entries, strict=False)
         ]
         times: list[int | None] = [_numbers(number)[0] for number in ids]
-        return Fetched(found, stream, [(number, end) for number in ids], times)
+        return Fetched(messages, stream, [(number, end) for number in ids], times)
 
     def _ended(self, left: dict[Hashable, Any], nothing_came: bool) -> Iterator[Fetched]:
         """Take out the streams that are read to their ends; what was deleted meanwhile never comes."""

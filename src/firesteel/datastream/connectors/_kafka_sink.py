@@ -146,7 +146,7 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """Return the schema."""
+        """Return the schema; a topic and a value must have been set."""
         if self._topic is None:
             raise ProgramError("a Kafka record needs a topic: call set_topic() or set_topic_selector()")
         if self._value is None:
@@ -236,7 +236,7 @@ class KafkaSinkBuilder:
         return self
 
     def build(self) -> KafkaSink:
-        """Return the sink."""
+        """Return the sink; servers and a record serializer must have been set."""
         if not self._properties.get("bootstrap.servers"):
             raise ProgramError("a Kafka sink needs servers: call set_bootstrap_servers()")
         if self._form is None:

@@ -19,12 +19,12 @@ class Property(NamedTuple):
 
 
 def as_int(configuration: Configuration, key: str) -> int:
-    """A whole number."""
+    """A whole number, for `Property.read`."""
     return configuration.get_integer(key, 0)
 
 
 def as_bool(configuration: Configuration, key: str) -> bool:
-    """True or false."""
+    """True or false, for `Property.read`."""
     return configuration.get_boolean(key, False)
 
 
@@ -48,8 +48,8 @@ def settings_from(
             f"unknown property {unknown[0]!r} of a file format; known are {', '.join(sorted(properties))}"
         )
     settings = {
-        found.setting: found.read(configuration, key)
-        for key, found in properties.items()
+        entry.setting: entry.read(configuration, key)
+        for key, entry in properties.items()
         if configuration.contains_key(key)
     }
     return kind(**settings | {name: value for name, value in given.items() if value is not None})

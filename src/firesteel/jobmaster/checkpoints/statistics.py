@@ -103,12 +103,12 @@ class CheckpointSummary:
 
     @property
     def alignment_ms(self) -> float:
-        """Of the slowest subtask."""
+        """Of the slowest subtask that has acknowledged it; 0 when none has."""
         return max((each.alignment_ms for each in self.acknowledgements), default=0.0)
 
     @property
     def pause_ms(self) -> float:
-        """Of the slowest subtask."""
+        """Of the slowest subtask that has acknowledged it; 0 when none has."""
         return max((each.pause_ms for each in self.acknowledgements), default=0.0)
 
 

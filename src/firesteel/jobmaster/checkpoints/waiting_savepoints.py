@@ -52,7 +52,7 @@ class WaitingSavepoints:
             self._staying.add(task)
 
     def let_go(self) -> None:
-        """All tasks may end."""
+        """All tasks may end; whoever wants a savepoint after this has them asked again."""
         self.asked = False
 
     def take(self) -> list[SavepointRequest]:

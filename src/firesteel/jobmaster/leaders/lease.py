@@ -56,7 +56,7 @@ class Lease:
         self._directory_id: str | None = None  # its identity, when a leader was seen in it
 
     def look(self) -> LeaseView:
-        """What is there now."""
+        """The newest leader, the number of its last sign of life, and its last word if it has said that."""
         names = self._storage.list()
         number = max((_number(name) for name in names), default=0)
         if number == 0:

@@ -48,12 +48,12 @@ class EndedJob:
 
     @property
     def seconds(self) -> float:
-        """How long it ran."""
+        """How long it ran; 0 when the clock says that it ended before it began."""
         return max(0, self.ended - self.started) / 1000
 
 
 def history_file() -> Path:
-    """Where the lines are."""
+    """Where the lines are; nothing is there before the first job has ended."""
     return home_directory() / "ended_jobs.jsonl"
 
 

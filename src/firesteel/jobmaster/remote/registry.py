@@ -40,7 +40,7 @@ class Registration:
 
 
 def registry_directory() -> Path:
-    """Where the files are."""
+    """Where the files are; `register` makes the directory."""
     return home_directory() / "jobs"
 
 

@@ -32,7 +32,7 @@ class EngineLines:
             self._tell(f"starting Spark {where} ...".replace("  ", " "))
 
     def ready(self, version: str) -> None:
-        """It is there."""
+        """It is there; the line says how long that took, if somebody said that it was starting."""
         began, self._began = self._began, None
         after = "" if began is None else f" after {self._clock() - began:.1f} s"
         self._tell(f"Spark {version} is there{after}")

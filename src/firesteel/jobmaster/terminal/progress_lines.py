@@ -202,11 +202,11 @@ def metric_lines(totals: Iterable[MetricTotal], width: int) -> list[str]:
     for total in totals:
         by_operator.setdefault(total.operator_id, []).append(total)
     lines = []
-    for found in by_operator.values():
-        operator = clean(found[0].operator)
+    for group in by_operator.values():
+        operator = clean(group[0].operator)
         room = max(_LEAST_NAME, width // 3)
         operator = operator if len(operator) <= room else operator[: room - 1] + "…"
-        parts = [f"{clean(total.full_name)} {metric_text(total.value)}" for total in found]
+        parts = [f"{clean(total.full_name)} {metric_text(total.value)}" for total in group]
         lines.append(_fitting([f"{operator}: {parts[0]}", *parts[1:]], width))
     return lines
 

@@ -36,7 +36,7 @@ class LoggingReporter(MetricReporter):
 
 
 def _text(metric: ReportedMetric) -> str:
-    found = parts(metric.value)
-    if set(found) <= {""}:
+    numbers = parts(metric.value)
+    if set(numbers) <= {""}:
         return str(metric.value)
-    return ", ".join(f"{name}={value}" for name, value in found.items())
+    return ", ".join(f"{name}={value}" for name, value in numbers.items())

@@ -62,11 +62,11 @@ class OpenTelemetryReporter(MetricReporter):
             for name, is_sum, value in _numbers(metric):
                 point = model.NumberDataPoint(dict(metric.variables), self._began, now, value)
                 points.setdefault((name, is_sum), []).append(point)
-        found = [
+        otel_metrics = [
             model.Metric(name, "", "", self._data(is_sum, of_name))
             for (name, is_sum), of_name in points.items()
         ]
-        scope = model.ScopeMetrics(self._scope, found, "")
+        scope = model.ScopeMetrics(self._scope, otel_metrics, "")
         outcome = self._exporter.export(
             model.MetricsData([model.ResourceMetrics(self._resource, [scope], "")])
         )

@@ -86,9 +86,9 @@ def _samples(value: Any) -> Iterator[tuple[str, dict[str, str], float]]:
             yield "_min", {}, value.minimum
             yield "_max", {}, value.maximum
         case _:
-            found = number(value)
-            if found is not None:
-                yield "", {}, found
+            figure = number(value)
+            if figure is not None:
+                yield "", {}, figure
 
 
 @lru_cache(maxsize=4096)  # the same names come with every scrape

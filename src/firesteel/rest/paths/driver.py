@@ -46,11 +46,11 @@ def _environment(call: Call) -> Any:
 
 def _thread_dump(call: Call) -> Any:
     """The threads of this process, and those of Spark's driver."""
-    found = dump_threads()
+    threads = dump_threads()
     inspectors = [job.inspector for job in call.context.jobs.all() if job.inspector is not None]
     if inspectors:
-        found += [(f"JVM: {name}", text) for name, text in inspectors[-1].executor_threads(_SPARK_DRIVER)]
-    return views.thread_dump(found)
+        threads += [(f"JVM: {name}", text) for name, text in inspectors[-1].executor_threads(_SPARK_DRIVER)]
+    return views.thread_dump(threads)
 
 
 def _metrics(call: Call) -> Any:

@@ -72,28 +72,28 @@ def subtask_in(index: int, vertex: VertexOutline) -> int:
 def attempt_in(call: Call, vertex: VertexOutline, snapshot: JobSnapshot) -> Subtask:
     """The attempt of a subtask that the path names."""
     attempts = attempts_of(vertex, subtask_index(call, vertex), snapshot)
-    found = [each for each in attempts if each.attempt == call.path["attempt"]]
-    if not found:
+    matches = [each for each in attempts if each.attempt == call.path["attempt"]]
+    if not matches:
         known = ", ".join(str(each.attempt) for each in attempts)
         raise NotFound(f"attempt {call.path['attempt']} of the subtask is not known; these are: {known}")
-    return found[-1]
+    return matches[-1]
 
 
 def named_log(call: Call, files: Iterable[Path], where: str) -> Path:
     """The file that the path names: one of the list, never a path that a client makes up."""
     name = call.path["logname"]
-    found = next((file for file in files if file.name == name), None)
-    if found is None:
+    log_file = next((file for file in files if file.name == name), None)
+    if log_file is None:
         raise NotFound(f"there is no log file {name[:100]!r}; GET {where} lists them")
-    return found
+    return log_file
 
 
 def checkpoint_in(call: Call, snapshot: JobSnapshot) -> CheckpointSummary:
     """The checkpoint that the path names."""
-    found = find_checkpoint(snapshot.statistics.checkpoints, call.path["checkpointid"])
-    if found is None:
+    checkpoint = find_checkpoint(snapshot.statistics.checkpoints, call.path["checkpointid"])
+    if checkpoint is None:
         raise NotFound(
             f"checkpoint {call.path['checkpointid']} of job {snapshot.job_id} never was, or is not remembered any more: "
             "'web.checkpoints.history' says how many are"
         )
-    return found
+    return checkpoint

@@ -17,12 +17,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def shown_levels() -> Any:
-    """Those of this process."""
+    """The loggers of this process that have a level of their own, the root first."""
     return {"loggers": [{"logger": name, "level": level_name(level)} for name, level in levels().items()]}
 
 
 def change_level(body: Mapping[str, Any]) -> None:
-    """In this process."""
+    """Set the level of a logger in this process; without a level it is that of the logger above it."""
     name, text = body["logger"], body.get("level")
     set_level(name, None if text is None else parse_level(text))
     _LOG.warning("the level of logger %r is now %s", name or "root", text or "that of the logger above it")

@@ -28,11 +28,11 @@ _NOTHING = "its tasks have {done} nothing since they started"
 
 def _executors(jobs: Iterable[ServedJob]) -> list[EngineExecutor]:
     """Those of all engines; jobs of one driver share theirs."""
-    found: dict[tuple[str, int], EngineExecutor] = {}
+    executors: dict[tuple[str, int], EngineExecutor] = {}
     for job in jobs:
         if (inspector := job.inspector) is not None:
-            found |= {(each.id, each.since_ms): each for each in inspector.executors()}
-    return list(found.values())
+            executors |= {(each.id, each.since_ms): each for each in inspector.executors()}
+    return list(executors.values())
 
 
 def managers(call: Call) -> list[TaskManager]:
@@ -54,10 +54,10 @@ def _list(call: Call) -> Any:
 
 def _manager(call: Call) -> TaskManager:
     name = call.path["taskmanagerid"]
-    found = next((each for each in managers(call) if each.id == name), None)
-    if found is None:
+    manager = next((each for each in managers(call) if each.id == name), None)
+    if manager is None:
         raise NotFound(views.why_missing(name, lost_executors(_executors(call.context.jobs.all()))))
-    return found
+    return manager
 
 
 def _details(call: Call) -> Any:
@@ -78,16 +78,16 @@ def _all_metrics(call: Call) -> Any:
 
 def _processes(call: Call, manager: TaskManager) -> list[ProcessStatistics]:
     reports = {snapshot.job_id: snapshot.reports for _, snapshot in all_jobs(call)}
-    found = [
+    task_reports = [
         reports[job_id].get(task.task) for job_id, task in manager.tasks if task.task and job_id in reports
     ]
-    return [report.process for report in found if report is not None and report.process is not None]
+    return [report.process for report in task_reports if report is not None and report.process is not None]
 
 
 def _thread_dump(call: Call) -> Any:
     """The threads of its tasks' processes, and those of its JVM."""
     manager = _manager(call)
-    found: list[tuple[str, str]] = []
+    threads: list[tuple[str, str]] = []
     for job in call.context.jobs.all():
         if (inspector := job.inspector) is None:
             continue
@@ -96,14 +96,14 @@ def _thread_dump(call: Call) -> Any:
             task.task: task for owner, task in manager.tasks if owner == job_id and task.task is not None
         }
         for task_id, answer in sorted(inspector.threads(list(tasks)).items()):
-            found += [
+            threads += [
                 (f"{_title(tasks[task_id].name, task_id)}: {name}", text) for name, text in answer.threads
             ]
-        if manager.executor is not None and not any(name.startswith("JVM: ") for name, _ in found):
-            found += [
+        if manager.executor is not None and not any(name.startswith("JVM: ") for name, _ in threads):
+            threads += [
                 (f"JVM: {name}", text) for name, text in inspector.executor_threads(manager.executor.id)
             ]
-    return thread_dump(found)
+    return thread_dump(threads)
 
 
 def _title(name: str, task: TaskId) -> str:

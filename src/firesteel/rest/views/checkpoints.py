@@ -25,7 +25,7 @@ _TYPES = {CheckpointKind.SAVEPOINT: "SAVEPOINT", CheckpointKind.STOP: "SYNC_SAVE
 
 
 def checkpoints(outline: JobOutline, statistics: CheckpointStatistics) -> dict[str, Any]:
-    """All about them."""
+    """How many there were, a summary of the completed ones, the newest of each kind, and the history."""
     completed = statistics.completions
     newest = next((each for each in reversed(completed) if not each.kind.is_savepoint), None)
     if newest is None and statistics.newest is not None and not statistics.newest.kind.is_savepoint:
@@ -63,7 +63,7 @@ def _restored(restoration: Restoration) -> dict[str, Any]:
 
 
 def find_checkpoint(statistics: CheckpointStatistics, checkpoint_id: int) -> CheckpointSummary | None:
-    """One that is remembered."""
+    """The checkpoint with this number; None when it never was, or is not remembered any more."""
     known = (
         *statistics.history,
         statistics.newest,
@@ -81,7 +81,7 @@ def checkpoint_details(outline: JobOutline, checkpoint: CheckpointSummary) -> di
 
 def _one(outline: JobOutline, checkpoint: CheckpointSummary) -> dict[str, Any]:
     status = _status(checkpoint)
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "className": _CLASSES[status],
         "id": checkpoint.id,
         "status": status,
@@ -96,10 +96,10 @@ def _one(outline: JobOutline, checkpoint: CheckpointSummary) -> dict[str, Any]:
         "tasks": {},
     }
     if status == "COMPLETED":
-        found |= {"external_path": checkpoint.path, "discarded": False}
+        entry |= {"external_path": checkpoint.path, "discarded": False}
     elif status == "FAILED":
-        found |= {"failure_timestamp": checkpoint.ended or 0, "failure_message": checkpoint.failure_message}
-    return found
+        entry |= {"failure_timestamp": checkpoint.ended or 0, "failure_message": checkpoint.failure_message}
+    return entry
 
 
 def _status(checkpoint: CheckpointSummary) -> str:

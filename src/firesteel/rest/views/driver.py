@@ -132,14 +132,14 @@ def standard_output(descriptor: int) -> Path | None:
 
 def log_list(files: Iterable[Path]) -> dict[str, Any]:
     """Name, size and time of each file."""
-    found = []
+    entries = []
     for file in files:
         try:
             status = file.stat()
         except OSError:
             continue  # it was removed meanwhile
-        found.append({"name": file.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)})
-    return {"logs": found}
+        entries.append({"name": file.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)})
+    return {"logs": entries}
 
 
 def driver_metrics(

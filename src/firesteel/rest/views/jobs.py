@@ -132,7 +132,7 @@ def _vertex(vertex: VertexOutline, subtasks: list[Subtask], snapshot: JobSnapsho
 
 
 def job_plan(outline: JobOutline, job_id: str) -> dict[str, Any]:
-    """The dataflow."""
+    """The dataflow, the vertices at its end first."""
     return {"plan": _plan(outline, job_id)}
 
 

@@ -42,12 +42,12 @@ def aggregated_metrics(
     if wanted is None:
         return [{"id": name} for name in names]
     chosen = aggregations or tuple(AGGREGATIONS)
-    found = []
+    figures = []
     for name in dict.fromkeys(wanted):
         values = [number for source in sources if (number := _number(source.get(name))) is not None]
         if values:
-            found.append({"id": name, **{each: float(AGGREGATIONS[each](values)) for each in chosen}})
-    return found
+            figures.append({"id": name, **{each: float(AGGREGATIONS[each](values)) for each in chosen}})
+    return figures
 
 
 def _number(value: Any) -> float | None:

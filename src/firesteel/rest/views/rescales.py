@@ -33,13 +33,13 @@ _GROUP_NAME = "default"
 def resource_requirements(outline: JobOutline, snapshot: JobSnapshot) -> dict[str, Any]:
     """How many subtasks each vertex asks for, and with how many it would do: with fewer only under the adaptive scheduler."""
     is_adaptive = scheduler_of(outline) == "Adaptive"
-    found: dict[str, Any] = {}
+    requirements: dict[str, Any] = {}
     for vertex in outline.vertices:
         bounds = snapshot.bounds.get(vertex.id)
         upper = vertex.parallelism if bounds is None else bounds.upper
         lower = bounds.lower if is_adaptive and bounds is not None else upper
-        found[vertex.id] = {"parallelism": {"lowerBound": lower, "upperBound": upper}}
-    return found
+        requirements[vertex.id] = {"parallelism": {"lowerBound": lower, "upperBound": upper}}
+    return requirements
 
 
 def rescale_config(outline: JobOutline) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def rescale_history(snapshot: JobSnapshot) -> list[dict[str, Any]]:
 
 
 def rescale_details(rescale: Rescale) -> dict[str, Any]:
-    """One change."""
+    """One change of the parallelism, with that of each vertex before and after it."""
     is_over = rescale.outcome is not RescaleOutcome.IN_PROGRESS
     is_complete = rescale.outcome is RescaleOutcome.COMPLETED
     return {
@@ -144,8 +144,8 @@ def rescale_overview(snapshot: JobSnapshot) -> dict[str, Any]:
     """How many there were, and the newest of each kind."""
 
     def newest(outcome: RescaleOutcome) -> dict[str, Any] | None:
-        found = next((each for each in snapshot.rescales if each.outcome is outcome), None)
-        return None if found is None else rescale_details(found)
+        rescale = next((each for each in snapshot.rescales if each.outcome is outcome), None)
+        return None if rescale is None else rescale_details(rescale)
 
     return {
         "rescalesCounts": _counts(snapshot),

@@ -86,7 +86,7 @@ class Subtask:
 
     @property
     def endpoint(self) -> str:
-        """Host and process."""
+        """The host and process id of its task; `NO_HOST` before the host is known."""
         return f"{self.host}:{self.status.pid}" if self.host else NO_HOST
 
     @property
@@ -281,5 +281,5 @@ def distribution(values: Sequence[int]) -> dict[str, int]:
 
 
 def all_subtasks(outline: JobOutline, snapshot: JobSnapshot) -> list[Subtask]:
-    """Those of all vertices."""
+    """The subtasks of all vertices in the current attempt, one vertex after the other."""
     return [each for vertex in outline.vertices for each in subtasks_of(vertex, snapshot)]

@@ -174,7 +174,7 @@ def vertex_accumulators(vertex: VertexOutline, snapshot: JobSnapshot) -> dict[st
 
 
 def subtasks_accumulators(vertex: VertexOutline, snapshot: JobSnapshot) -> dict[str, Any]:
-    """The same, by subtask."""
+    """What each subtask's task has accumulated, subtask by subtask."""
     return {
         "id": vertex.id,
         "parallelism": vertex.parallelism,
@@ -191,7 +191,7 @@ def subtasks_accumulators(vertex: VertexOutline, snapshot: JobSnapshot) -> dict[
 
 
 def subtask_accumulators(subtask: Subtask, attempts: Sequence[Subtask]) -> dict[str, Any]:
-    """Those of one attempt."""
+    """What the task of a subtask has accumulated in one of the attempts."""
     return {
         "subtask": subtask.index,
         "attempt": subtask.attempt,

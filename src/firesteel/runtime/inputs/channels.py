@@ -95,7 +95,7 @@ class OpenChannels:
             self._line.appendleft(channel)
 
     def next(self) -> InputChannel | None:
-        """The first one."""
+        """Take the first channel out of the line; None when it is empty."""
         if not self._line:
             return None
         channel = self._line.popleft()

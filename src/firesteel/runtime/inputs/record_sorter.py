@@ -71,7 +71,7 @@ class RecordSorter:
             yield from pickle.loads(self._file.read(length))
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget all entries, and close the file when there is one."""
         self._entries, self._runs = [], []
         if self._file is not None:
             self._file.close()

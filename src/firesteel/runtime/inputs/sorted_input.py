@@ -53,8 +53,8 @@ class _Hashes(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
         if len(self) >= 100_000:
             self.clear()
-        found = self[key] = stable_hash(key)
-        return found
+        key_hash = self[key] = stable_hash(key)
+        return key_hash
 
 
 class SortedInput:

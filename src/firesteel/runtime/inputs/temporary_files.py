@@ -33,7 +33,7 @@ class TemporaryFiles:
         return TemporaryFiles(directories[subtask % len(directories)] if directories else None)
 
     def open(self) -> IO[bytes]:
-        """A new file."""
+        """A new file, which is gone when it is closed."""
         with self.explained():
             if self._directory is not None:
                 os.makedirs(self._directory, exist_ok=True)

@@ -38,6 +38,6 @@ class KeyedBatches:
         self._state = state
 
     def announce(self, operator: Operator, values: list[Any]) -> None:
-        """A batch comes next."""
+        """A batch comes next; nothing is done while the state does not ask for its keys."""
         if self._state.tracks:
             announced_keys(operator, values, self._key_of, self._state)

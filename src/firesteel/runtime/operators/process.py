@@ -158,7 +158,6 @@ class ProcessOperator(FunctionOperator):
 
     @override
     def awaits_event_time(self) -> bool:
-        """Whether there are timers."""
         return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
 
     one_key_at_a_time = forgets_keys = True

@@ -392,7 +392,6 @@ class RawOperator(FunctionOperator):
 
     @override
     def awaits_event_time(self) -> bool:
-        """Whether there are timers."""
         return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
 
     @override

@@ -379,7 +379,7 @@ class CommitQueue:
         return self.outcomes[outcome]
 
     def add(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
-        """Something more waits."""
+        """Committables wait for a checkpoint from now on; refused when there is no committer for them."""
         if committables and self._committer is None:
             raise ProgramError(
                 "prepare_commit() handed over something to commit, but the sink has no committer: "

@@ -419,7 +419,7 @@ class FunctionSource:
         """There is nobody to tell."""
 
     def take_messages(self) -> list[SourceMessage]:
-        """None."""
+        """None: a source function has no enumerator."""
         return []
 
     def prepare(self) -> Iterator[Polled]:

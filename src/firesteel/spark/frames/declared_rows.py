@@ -49,11 +49,11 @@ class DeclaredRows:
     single: bool = False
 
     def rows(self, records: Sequence[Any]) -> list[Any]:
-        """The records as rows."""
+        """The records as rows of `row_type`: single values become tuples of one."""
         return [(record,) for record in records] if self.single else list(records)
 
     def arrow_schema(self) -> pa.Schema:
-        """The columns in files."""
+        """The columns of the row type, as Arrow has them in files; refuses a type that has none."""
         return pa.schema(list(columns_of(self.row_type, local_zone=True).kind))
 
 
@@ -121,7 +121,7 @@ def _type_of_class(kind: Any) -> TypeInformation:
 
 def _field_names(kind: type) -> Sequence[str]:
     if dataclasses.is_dataclass(kind):
-        return [found.name for found in dataclasses.fields(kind)]
+        return [field.name for field in dataclasses.fields(kind)]
     if typing.is_typeddict(kind):
         return list(kind.__annotations__)
     return list(getattr(kind, "_fields", ())) if issubclass(kind, tuple) else []

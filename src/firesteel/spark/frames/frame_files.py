@@ -40,7 +40,7 @@ class WrittenFrame:
             atexit.register(self._remove_if_done, os.getpid())
 
     def used_by(self, job: JobClient) -> None:
-        """A job reads it."""
+        """Note a job that reads the files; files in a given directory stay unless all jobs noted finish."""
         self._jobs.append(job)
 
     def _remove_if_done(self, process: int) -> None:

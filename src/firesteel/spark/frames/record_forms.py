@@ -94,4 +94,4 @@ def _has_no_default(field: dataclasses.Field[Any]) -> bool:
 
 def _mentioned(hint: Any) -> list[Any]:
     """A type and those inside: of ``list[Point] | None`` the class ``Point``, too."""
-    return [hint, *(found for inner in typing.get_args(hint) for found in _mentioned(inner))]
+    return [hint, *(part for inner in typing.get_args(hint) for part in _mentioned(inner))]

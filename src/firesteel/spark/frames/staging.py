@@ -103,7 +103,7 @@ class Home:
 
     def released(self) -> list[ReleasedCheckpoint]:
         """What is to be written, oldest first: up to the first checkpoint that not all writers have released yet."""
-        found: list[ReleasedCheckpoint] = []
+        checkpoints: list[ReleasedCheckpoint] = []
         written = self.written_up_to()
         for folder in sorted(self._released.glob("*")):
             checkpoint_id = int(folder.name)
@@ -115,8 +115,8 @@ class Home:
                 break
             parts = tuple(part for entry in entries for part in entry.parts)
             rows = sum(entry.rows for entry in entries)
-            found.append(ReleasedCheckpoint(str(self.path), checkpoint_id, parts, rows))
-        return found
+            checkpoints.append(ReleasedCheckpoint(str(self.path), checkpoint_id, parts, rows))
+        return checkpoints
 
     def waiting(self) -> int:
         """How many checkpoints wait to be written."""
@@ -180,8 +180,8 @@ class Staging:
 
 def _entries(folder: Path) -> Iterator[StagedRecords]:
     for path in sorted(folder.glob("*-of-*")):
-        found = json.loads(path.read_text())
-        yield StagedRecords(**{**found, "parts": tuple(found["parts"])})
+        fields = json.loads(path.read_text())
+        yield StagedRecords(**{**fields, "parts": tuple(fields["parts"])})
 
 
 def _write(path: Path, text: str) -> None:

@@ -243,19 +243,19 @@ class RecordColumns:
 
     @classmethod
     def of(cls, records: Sequence[Any]) -> RecordColumns:
-        """Those of some records."""
-        found: dict[str, _Type] = {}
+        """The columns of these records, each of a type that fits all its values."""
+        columns: dict[str, _Type] = {}
         for record in records:
             for name, value in _columns_of(record).items():
-                found[name] = _both(found.get(name, _UNKNOWN), _type_of(value))
-        return cls(found)
+                columns[name] = _both(columns.get(name, _UNKNOWN), _type_of(value))
+        return cls(columns)
 
     def merged(self, other: RecordColumns) -> RecordColumns:
-        """Those of both."""
-        found = dict(self.types)
+        """The columns of both; one that both have gets a type that fits the values of either."""
+        columns = dict(self.types)
         for name, kind in other.types.items():
-            found[name] = _both(found.get(name, _UNKNOWN), kind)
-        return RecordColumns(found)
+            columns[name] = _both(columns.get(name, _UNKNOWN), kind)
+        return RecordColumns(columns)
 
     def ddl(self) -> str:
         """The schema, as Spark reads it."""
@@ -265,7 +265,7 @@ class RecordColumns:
         """The records as ``createDataFrame`` takes them."""
         converters = [(name, _converter(kind)) for name, kind in self.types.items()]
         columns = map(_columns_of, records)
-        return [tuple(convert(found.get(name)) for name, convert in converters) for found in columns]
+        return [tuple(convert(values.get(name)) for name, convert in converters) for values in columns]
 
 
 def _columns_of(record: Any) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class Entries:
         user.forget(half)
 
     def note_size(self, records: list[bytes]) -> None:
-        """Entries were written."""
+        """Entries were written: how large they are tells how many more may stay in memory."""
         size = sum(map(len, records)) / len(records)
         self._bytes_per_entry = size if not self._bytes_per_entry else (self._bytes_per_entry * 7 + size) / 8
         self.limit = self._limit()
@@ -335,7 +335,7 @@ class LargeMap:
 
     @staticmethod
     def floor_of(description: Description) -> int:
-        """When everything was renewed."""
+        """When everything was renewed; 0 for not at all."""
         floor: int = description[4]
         return floor
 
@@ -747,7 +747,7 @@ class LargeList:
 
     @staticmethod
     def floor_of(description: Description) -> int:
-        """When everything was renewed."""
+        """When everything was renewed; 0 for not at all."""
         floor: int = description[3]
         return floor
 
@@ -773,7 +773,7 @@ class LargeList:
         return large_list
 
     def append(self, value: Any) -> None:
-        """Add an element."""
+        """Add an element, or a copy of one that can change."""
         if type(value) not in ATOMIC:
             value = private(value)
         self._tail.append(value)
@@ -781,7 +781,7 @@ class LargeList:
             self._write_tail()
 
     def extend(self, values: Iterable[Any]) -> None:
-        """Add elements."""
+        """Add elements, each as `append` does."""
         for value in values:
             self.append(value)
 

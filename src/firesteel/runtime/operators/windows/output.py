@@ -352,7 +352,7 @@ class ReducedContents(_SingleContents):
         self.functions: tuple[Callable[..., Any], ...] = (reduce,)
 
     def add(self, old: Any, value: Any) -> Any:
-        """The combination of both."""
+        """The combination of both; the first value is kept as it is."""
         return value if old is MISSING else self._reduce(old, value)
 
     def merge(self, old: Any, new: Any) -> Any:
@@ -360,7 +360,7 @@ class ReducedContents(_SingleContents):
         return self._reduce(old, new)
 
     def result(self, stored: Any) -> Any:
-        """The value."""
+        """The combined value itself; `handed_out` copies it when it can change."""
         return stored
 
 
