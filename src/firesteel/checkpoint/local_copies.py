@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from firesteel.checkpoint.blocks import HEADER_LENGTH, file_header, read_segment
-from firesteel.checkpoint.storage import Output, Storage
+from firesteel.checkpoint.storage import OutputFile, Storage
 from firesteel.common.errors import FileMissingError
 from firesteel.plan.state_handles import Segment
 
@@ -209,7 +209,7 @@ class SegmentCopy:
         self._directory = directory
         self._name = name
         self._warn = warn
-        self._output: Output | None = None
+        self._output: OutputFile | None = None
         self._try(self._begin)
 
     def write(self, data: bytes) -> None:

@@ -163,7 +163,7 @@ class LocalStorage:
 
 
 class LocalOutput:
-    """A file being written; see `firesteel.checkpoint.storage.Output`."""
+    """A file being written; see `firesteel.checkpoint.storage.OutputFile`."""
 
     def __init__(self, full: str, forced: bool = True) -> None:
         self._path = full
@@ -171,13 +171,13 @@ class LocalOutput:
         self._file: BinaryIO | None = _new_file(full)  # closed by close or abort
 
     def write(self, data: bytes) -> None:
-        """See `Output.write`."""
+        """See `OutputFile.write`."""
         assert self._file is not None, "written after close"
         with _explained(self._path):
             self._file.write(data)
 
     def close(self, sync_directory: bool = True) -> None:
-        """See `Output.close`; without ``sync_directory`` the name may get lost in a crash, for a rename follows."""
+        """See `OutputFile.close`; without ``sync_directory`` the name may get lost in a crash, for a rename follows."""
         if self._file is None:
             return
         with _explained(self._path):
@@ -190,7 +190,7 @@ class LocalOutput:
                 _sync_directory(os.path.dirname(self._path))
 
     def abort(self) -> None:
-        """See `Output.abort`."""
+        """See `OutputFile.abort`."""
         if self._file is None:
             return
         with contextlib.suppress(OSError):  # closing flushes, which may fail for the reason of the abort

@@ -128,7 +128,7 @@ class MemoryStorage:
 
 
 class MemoryOutput:
-    """A file being written; see `firesteel.checkpoint.storage.Output`."""
+    """A file being written; see `firesteel.checkpoint.storage.OutputFile`."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage
@@ -136,16 +136,16 @@ class MemoryOutput:
         self._written: list[bytes] | None = []
 
     def write(self, data: bytes) -> None:
-        """See `Output.write`."""
+        """See `OutputFile.write`."""
         assert self._written is not None, "written after close"
         self._written.append(bytes(data))
 
     def close(self) -> None:
-        """See `Output.close`."""
+        """See `OutputFile.close`."""
         written, self._written = self._written, None
         if written is not None:
             self._storage.publish(self._path, b"".join(written))
 
     def abort(self) -> None:
-        """See `Output.abort`."""
+        """See `OutputFile.abort`."""
         self._written = None

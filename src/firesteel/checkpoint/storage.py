@@ -6,7 +6,7 @@ same code for all. ``memory://name`` is kept by this process and serves tests.
 
 The contract of `Storage` holds for all of them (tests/unit/checkpoint/test_storage.py). Paths are relative to the
 directory, with ``/`` between their names. Two promises carry everything else: a file is complete once its
-`Output` was closed, and `Storage.publish` makes a file appear whole or not at all, never in place of another.
+`OutputFile` was closed, and `Storage.publish` makes a file appear whole or not at all, never in place of another.
 Object stores cannot refuse the second of two writers that publish the same name in the same instant; local
 directories and HDFS can.
 """
@@ -33,7 +33,7 @@ from firesteel.common.errors import FileMissingError, StorageError
 __all__ = [
     "ArrowStorage",
     "MemoryStorage",
-    "Output",
+    "OutputFile",
     "Storage",
     "absolute",
     "check_writable",
@@ -46,7 +46,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 
-class Output(Protocol):
+class OutputFile(Protocol):
     """A file being written."""
 
     def write(self, data: bytes) -> None:
@@ -73,7 +73,7 @@ class Storage(Protocol):
     def at(self, directory: str) -> Storage:
         """The storage of a directory below this one."""
 
-    def create(self, path: str) -> Output:
+    def create(self, path: str) -> OutputFile:
         """Begin a new file; directories on the way are made. An existing file is refused."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -203,7 +203,7 @@ class ArrowStorage:
         """See `Storage.at`."""
         return ArrowStorage(self._fs, self._full(directory), join_uri(self._uri, directory))
 
-    def create(self, path: str) -> Output:
+    def create(self, path: str) -> OutputFile:
         """See `Storage.create`."""
         if self.exists(path):
             raise StorageError(f"{self._shown(path)} exists already")

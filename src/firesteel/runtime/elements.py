@@ -17,7 +17,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class WatermarkSignal:
     """No record at or before ``timestamp`` follows on this channel."""
 
     timestamp: int
@@ -54,5 +54,5 @@ class EndOfInput:
     """Nothing follows on this channel."""
 
 
-Element = Chunk | Watermark | StreamStatus | Barrier | LatencyMarker | EndOfInput
+Element = Chunk | WatermarkSignal | StreamStatus | Barrier | LatencyMarker | EndOfInput
 END_OF_INPUT = EndOfInput()

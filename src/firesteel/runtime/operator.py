@@ -1,7 +1,7 @@
 """The operator protocol and its life cycle: open, process batches, finish, close.
 
 Operators take whole batches: a list of values and, when the stream has event time, a parallel list of
-timestamps. They hand whole batches on through their `Output`. No object is made per record, and no call
+timestamps. They hand whole batches on through their `OperatorOutput`. No object is made per record, and no call
 crosses operators per record.
 
 An operator passes its part in checkpoints on to its user functions (`FunctionState`): they get their states before ``open``,
@@ -71,7 +71,7 @@ class Receiver(Protocol):
         ...
 
 
-class Output(Protocol):
+class OperatorOutput(Protocol):
     """Where an operator's results go."""
 
     def emit(self, values: list[Any], timestamps: Timestamps) -> None:
@@ -105,7 +105,7 @@ class OperatorContext:
     made a value (`firesteel.common._values.private`); it is false with object reuse. ``ended_in_order``: see `TaskRestore`.
     """
 
-    output: Output
+    output: OperatorOutput
     runtime: RuntimeContext
     services: TaskServices
     mode: RuntimeMode
@@ -134,7 +134,7 @@ class Operator:
     #: The record whose processing has raised, where that is not the one at the cursor.
     culprit: Any = NO_RECORD
     current_watermark: int = -(2**63)
-    output: Output
+    output: OperatorOutput
     #: The part of its user functions in checkpoints.
     function_states: Sequence[FunctionState] = ()
 

@@ -30,7 +30,7 @@ from firesteel.runtime.elements import (
     Element,
     LatencyMarker,
     StreamStatus,
-    Watermark,
+    WatermarkSignal,
 )
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.operator import Timestamps
@@ -220,7 +220,7 @@ class Router:
 
     def watermark(self, timestamp: int) -> None:
         """To every receiver."""
-        self.channels.signal(Watermark(timestamp))
+        self.channels.signal(WatermarkSignal(timestamp))
 
     def status(self, active: bool) -> None:
         """To every receiver."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, file_header, read_segment
 from firesteel.checkpoint.local_copies import LocalCopies, SegmentCopy
-from firesteel.checkpoint.storage import Output, Storage, join_uri, shown
+from firesteel.checkpoint.storage import OutputFile, Storage, join_uri, shown
 from firesteel.common.errors import CheckpointError, CorruptStateError
 from firesteel.common.options import CHECKPOINTING_MEMORY_LIMIT
 from firesteel.plan.messages import SnapshotAcknowledged, SnapshotDeclined
@@ -165,7 +165,7 @@ class SnapshotFile:
         self._inline = not order.root
         name = f"{snapshot.vertex}-{snapshot.subtask}-{services.attempt}-{order.id}"
         self._path = f"{order.directory}/{name}" if order.directory else name
-        self._output: Output | None = None
+        self._output: OutputFile | None = None
         self._writer = StateFileWriter(self._path, form.compress)
         self._inline_limit = form.inline_limit
         self._segment: SegmentWriter | None = None

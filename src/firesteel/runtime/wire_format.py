@@ -31,7 +31,7 @@ from firesteel.runtime.elements import (
     Element,
     LatencyMarker,
     StreamStatus,
-    Watermark,
+    WatermarkSignal,
 )
 
 HEADER = struct.Struct("<BHHHQ")
@@ -94,7 +94,7 @@ def _encode_body(element: Element) -> tuple[int, bytes]:
     match element:
         case Chunk(values, timestamps):
             return encode_chunk_body(values, timestamps)
-        case Watermark(timestamp):
+        case WatermarkSignal(timestamp):
             return WATERMARK, _LONG.pack(timestamp)
         case StreamStatus(active):
             return STATUS, b"\x01" if active else b"\x00"
@@ -162,7 +162,7 @@ def _unpack_rows(body: memoryview) -> Chunk:
 
 _DECODERS: dict[int, Callable[[memoryview], Element]] = {
     ROWS: _unpack_rows,
-    WATERMARK: lambda body: Watermark(*_LONG.unpack(body)),
+    WATERMARK: lambda body: WatermarkSignal(*_LONG.unpack(body)),
     STATUS: lambda body: StreamStatus(body[0] == 1),
     BARRIER: lambda body: Barrier(pickle.loads(body)),
     LATENCY: _unpack_marker,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from firesteel.checkpoint import layout
 from firesteel.checkpoint.blocks import SegmentWriter, StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
-from firesteel.checkpoint.storage import Output, Storage, open_storage, shown
+from firesteel.checkpoint.storage import OutputFile, Storage, open_storage, shown
 from firesteel.checkpoint.stored_checkpoint import StoredCheckpoint
 from firesteel.common.errors import StorageError
 from firesteel.common.job_id import JobID
@@ -92,7 +92,7 @@ class _StateFile:
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage = storage
         self._name = name
-        self._output: Output | None = None
+        self._output: OutputFile | None = None
         self._writer = StateFileWriter(name)
 
     def segment(self, blocks: Iterable[bytes]) -> Segment | None:

@@ -13,7 +13,7 @@ from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.call_loop import CallLoop, SteppedLoop
-from firesteel.runtime.elements import Chunk, Element, StreamStatus, Watermark
+from firesteel.runtime.elements import Chunk, Element, StreamStatus, WatermarkSignal
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operator_chain import ChainLink
 from firesteel.runtime.pace import Pace
@@ -105,7 +105,7 @@ class RecordingOutput:
     def watermark(self, timestamp: int) -> None:
         """Keep it."""
         self.watermarks.append(timestamp)
-        self.elements.append(Watermark(timestamp))
+        self.elements.append(WatermarkSignal(timestamp))
 
     def status(self, active: bool) -> None:
         """Keep it."""

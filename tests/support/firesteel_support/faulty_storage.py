@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 
 from firesteel.checkpoint.memory_storage import MemoryStorage
-from firesteel.checkpoint.storage import Output, Storage
+from firesteel.checkpoint.storage import OutputFile, Storage
 from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = ["FaultyStorage", "SimulatedVolume", "StorageFault"]
@@ -87,7 +87,7 @@ class FaultyStorage:
         """See `Storage.at`."""
         return FaultyStorage(self._inner.at(directory), self._fault, self._volume)
 
-    def create(self, path: str) -> Output:
+    def create(self, path: str) -> OutputFile:
         """See `Storage.create`."""
         self._maybe("create", "before")
         return _FaultyOutput(self, path, self._fault)

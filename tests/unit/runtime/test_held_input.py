@@ -19,7 +19,7 @@ from firesteel.plan.exchange import Broadcast, Rebalance
 from firesteel.plan.job_plan import JobPlan
 from firesteel.plan.operator_specs import BroadcastProcessSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, Watermark
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, WatermarkSignal
 from firesteel.runtime.wire_format import encode
 from firesteel.testing import simulated_environment
 from firesteel_support.flow import Flow
@@ -64,7 +64,7 @@ WORDS, RULES_EDGE = 0, 1
 
 
 def ending(edge: int, *first: Element) -> list[bytes]:
-    return [row(e, i, edge) for i, e in enumerate([*first, Watermark(MAX_WATERMARK), END_OF_INPUT])]
+    return [row(e, i, edge) for i, e in enumerate([*first, WatermarkSignal(MAX_WATERMARK), END_OF_INPUT])]
 
 
 def collected(task: TaskHarness) -> list[Any]:

@@ -15,7 +15,7 @@ from firesteel.checkpoint import blocks
 from firesteel.checkpoint.local_copies import LocalCopies, copy_name
 from firesteel.checkpoint.local_storage import LocalStorage
 from firesteel.checkpoint.memory_storage import MemoryStorage
-from firesteel.checkpoint.storage import Output, Storage
+from firesteel.checkpoint.storage import OutputFile, Storage
 from firesteel.common.errors import CorruptStateError, FileMissingError, StorageError
 from firesteel.plan.messages import CheckpointAborted, CheckpointCompleted, TaskMessage
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder, OperatorHandle, Segment
@@ -288,7 +288,7 @@ def test_a_copy_that_cannot_be_written_fails_nothing_and_warns_once(
 class _FullDisk(MemoryStorage):
     """Takes a few bytes and no more."""
 
-    def create(self, path: str) -> Output:  # type: ignore[override]
+    def create(self, path: str) -> OutputFile:  # type: ignore[override]
         return _FullOutput(self, path)
 
 

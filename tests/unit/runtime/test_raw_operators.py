@@ -16,7 +16,7 @@ from firesteel.contracts.stream_operators import OneInputStreamOperator, TwoInpu
 from firesteel.plan.operator_specs import TransformSpec, TwoInputTransformSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointKind, CheckpointOrder
-from firesteel.runtime.elements import Chunk, Watermark
+from firesteel.runtime.elements import Chunk, WatermarkSignal
 from firesteel.testing import FunctionHarness
 from firesteel.testing._operator_harness import OperatorHarness
 from firesteel.testing.checkpoint_harness import CheckpointHarness
@@ -234,7 +234,7 @@ def test_timers_fire_before_the_watermark_goes_on() -> None:
     harness = FunctionHarness(KeyedCount(), key_selector=lambda value: value)
     harness.process_element("a", timestamp=1)
     harness.process_watermark(15)
-    assert harness._output.elements == [Chunk([("event", "a", 1, 10)], [10]), Watermark(15)]
+    assert harness._output.elements == [Chunk([("event", "a", 1, 10)], [10]), WatermarkSignal(15)]
 
 
 def test_watermarks_can_be_held_back() -> None:
@@ -251,7 +251,7 @@ def test_watermarks_stay_behind_what_was_emitted_before_and_never_go_back() -> N
 
     harness = FunctionHarness(Doing(element=element))
     harness.process_elements([5, 3, 7])
-    assert harness._output.elements == [Chunk([5]), Watermark(5), Chunk([3, 7]), Watermark(7)]
+    assert harness._output.elements == [Chunk([5]), WatermarkSignal(5), Chunk([3, 7]), WatermarkSignal(7)]
 
 
 def test_parts_of_a_batch_have_their_keys_in_for_each() -> None:

@@ -19,7 +19,7 @@ from firesteel.plan.job_plan import EdgePlan, JobPlan, OperatorPlan, StagePlan, 
 from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, Watermark
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, WatermarkSignal
 from firesteel.runtime.router import Outbox, Router, create_router
 from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.wire_format import decode, read_header
@@ -138,7 +138,7 @@ def test_signals_go_to_every_receiver_behind_the_records(distribution: EdgeDistr
     assert sorted(received) == own
     for elements in received.values():
         signals = [e for e in elements if not isinstance(e, Chunk)]
-        assert signals == [Watermark(5), StreamStatus(False), END_OF_INPUT]
+        assert signals == [WatermarkSignal(5), StreamStatus(False), END_OF_INPUT]
         assert elements[-3:] == signals
 
 

@@ -19,7 +19,7 @@ from firesteel.plan.exchange import Rebalance
 from firesteel.plan.job_plan import EdgePlan, JobPlan
 from firesteel.plan.operator_specs import TwoInputTransformSpec
 from firesteel.plan.shipped import Shipped
-from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, Watermark
+from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, WatermarkSignal
 from firesteel.runtime.inputs.channels import InputChannel
 from firesteel.runtime.inputs.payload_queue import PayloadSpace
 from firesteel.runtime.inputs.selected_input import SelectedInput
@@ -198,7 +198,7 @@ def plan(operator: TwoInputStreamOperator, **options: str) -> JobPlan:
 
 
 def payloads(edge: int, *elements: Element) -> list[bytes]:
-    ending = [*elements, Watermark(MAX_WATERMARK), END_OF_INPUT]
+    ending = [*elements, WatermarkSignal(MAX_WATERMARK), END_OF_INPUT]
     return [encode(element, edge, 0, 0, sequence) for sequence, element in enumerate(ending)]
 
 
@@ -239,9 +239,9 @@ def test_a_task_refuses_to_keep_more_than_it_may_of_the_input_that_is_not_read()
 
 def test_watermarks_of_an_input_that_waits_wait_with_it() -> None:
     task = TaskHarness(plan(Choosing(FIRST, FIRST, ALL)), stage=1)
-    for payload in payloads(1, Watermark(5), Chunk(["x"])):
+    for payload in payloads(1, WatermarkSignal(5), Chunk(["x"])):
         task.task.receive(payload)
-    for payload in payloads(0, Watermark(3), Chunk(["a"], [4]))[:2]:
+    for payload in payloads(0, WatermarkSignal(3), Chunk(["a"], [4]))[:2]:
         task.task.receive(payload)
     while task.task.poll():
         pass

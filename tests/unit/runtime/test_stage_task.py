@@ -22,7 +22,7 @@ from firesteel.plan.messages import OperatorStatistics, TriggerCheckpoint
 from firesteel.plan.operator_specs import TimestampsSpec
 from firesteel.plan.shipped import Shipped
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.elements import END_OF_INPUT, Barrier, Chunk, Element, StreamStatus, Watermark
+from firesteel.runtime.elements import END_OF_INPUT, Barrier, Chunk, Element, StreamStatus, WatermarkSignal
 from firesteel.runtime.wire_format import decode, encode, read_header
 from firesteel.testing.scripted_source import (
     Emit,
@@ -85,7 +85,7 @@ def test_a_source_task_sends_its_records_then_the_end() -> None:
     assert task.task.poll()
     assert [element for _, _, element in task.elements()] == [
         Chunk([1, 2, 3]),
-        Watermark(MAX_WATERMARK),
+        WatermarkSignal(MAX_WATERMARK),
         END_OF_INPUT,
     ]
     assert task.task.finished
@@ -255,20 +255,20 @@ def middle_task() -> TaskHarness:
 
 def test_the_minimum_of_the_channels_watermarks_is_passed_on_behind_the_records() -> None:
     task = middle_task()
-    task.task.receive(row(Watermark(10), 0, sender=0))
+    task.task.receive(row(WatermarkSignal(10), 0, sender=0))
     assert signals(task) == []
     task.task.receive(row(Chunk(["a"]), 0, sender=1))
-    task.task.receive(row(Watermark(7), 1, sender=1))
-    assert [element for _, _, element in task.elements()] == [Chunk(["a"]), Watermark(7)]
+    task.task.receive(row(WatermarkSignal(7), 1, sender=1))
+    assert [element for _, _, element in task.elements()] == [Chunk(["a"]), WatermarkSignal(7)]
 
 
 def test_l01_a_watermark_is_passed_on_only_when_the_clock_advances() -> None:
     task = middle_task()
     sequences = [0, 0]
     for sender, timestamp in [(0, 10), (1, 7), (0, 12), (1, 7), (1, 9), (0, 13), (1, 20)]:
-        task.task.receive(row(Watermark(timestamp), sequences[sender], sender=sender))
+        task.task.receive(row(WatermarkSignal(timestamp), sequences[sender], sender=sender))
         sequences[sender] += 1
-    assert signals(task) == [Watermark(7), Watermark(9), Watermark(13)]
+    assert signals(task) == [WatermarkSignal(7), WatermarkSignal(9), WatermarkSignal(13)]
 
 
 def test_idleness_is_passed_on_when_all_channels_are_idle() -> None:
@@ -286,13 +286,13 @@ def test_an_idle_source_becomes_active_with_its_next_record_and_for_its_end() ->
     for _ in range(len(script) + 1):
         task.task.poll()
     assert [element for _, _, element in task.elements()] == [
-        Watermark(1),
+        WatermarkSignal(1),
         StreamStatus(False),
         StreamStatus(True),
         Chunk([1]),
         StreamStatus(False),
         StreamStatus(True),
-        Watermark(MAX_WATERMARK),
+        WatermarkSignal(MAX_WATERMARK),
         END_OF_INPUT,
     ]
 
@@ -344,7 +344,7 @@ def test_stop_ends_the_sources_as_if_their_input_had_ended() -> None:
     task.task.poll()
     task.task.stop_sources()
     assert task.task.poll()
-    assert signals(task) == [Watermark(MAX_WATERMARK), END_OF_INPUT]
+    assert signals(task) == [WatermarkSignal(MAX_WATERMARK), END_OF_INPUT]
     assert task.task.finished
 
 
@@ -429,11 +429,11 @@ def test_a_report_tells_how_far_event_time_has_come() -> None:
     last = TaskHarness(flow.plan(), stage=2)
     never = -(2**63)
     assert watermarks(last, "Map") == (never, never)
-    last.task.receive(row(Watermark(41), 0, edge=1))
+    last.task.receive(row(WatermarkSignal(41), 0, edge=1))
     assert watermarks(last, "Map") == (41, 41)
     # What comes in ends at an operator that makes its own watermarks.
     stamp = TaskHarness(flow.plan(), stage=1)
-    stamp.task.receive(row(Watermark(5), 0))
+    stamp.task.receive(row(WatermarkSignal(5), 0))
     assert watermarks(stamp, "Stamp") == (5, never)
     source = TaskHarness(flow.plan()).task.report().metrics
     assert {value.name: value.value for value in source} == {"currentOutputWatermark": never}
@@ -453,7 +453,7 @@ def test_counters_of_an_operator_have_its_watermark_unless_it_is_idle() -> None:
         return [entry.watermark for entry in task.task.report().operators]
 
     assert shown() == [None, None]
-    task.task.receive(row(Watermark(41), 0))
+    task.task.receive(row(WatermarkSignal(41), 0))
     assert shown() == [41, 41]
     task.task.receive(row(StreamStatus(active=False), 1))
     assert shown() == [None, None]

@@ -20,7 +20,7 @@ from firesteel.runtime.elements import (
     Element,
     LatencyMarker,
     StreamStatus,
-    Watermark,
+    WatermarkSignal,
 )
 from firesteel.runtime.wire_format import DATA, ROWS, decode, encode, encode_chunk_body, read_header
 
@@ -64,8 +64,8 @@ def test_chunk_round_trip(values: list[Any], timed: bool) -> None:
 @pytest.mark.parametrize(
     "element",
     [
-        Watermark(-(2**63)),
-        Watermark(2**63 - 1),
+        WatermarkSignal(-(2**63)),
+        WatermarkSignal(2**63 - 1),
         StreamStatus(True),
         StreamStatus(False),
         Barrier(CheckpointOrder(7, 1_700_000_000_000, CheckpointKind.STOP, "file:/x", "chk-7", True)),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from firesteel.checkpoint.blocks import StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
-from firesteel.checkpoint.storage import Output, open_storage
+from firesteel.checkpoint.storage import OutputFile, open_storage
 from firesteel.common.errors import NoSuchSnapshotError, StateError
 from firesteel.common.time import Time
 from firesteel.common.typeinfo import Types
@@ -53,7 +53,7 @@ def saved(
         writer = StateFileWriter(f"chk-3/0-{subtask}-0-3")
 
         def segment(
-            blocks: Iterable[Block], writer: StateFileWriter = writer, output: Output = output
+            blocks: Iterable[Block], writer: StateFileWriter = writer, output: OutputFile = output
         ) -> Segment:
             part = writer.segment()
             for block in blocks:

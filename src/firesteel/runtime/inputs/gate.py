@@ -30,7 +30,14 @@ from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.operator_specs import RuntimeMode, TwoInputTransformSpec
 from firesteel.plan.state_handles import CheckpointOrder
-from firesteel.runtime.elements import Barrier, Chunk, EndOfInput, LatencyMarker, StreamStatus, Watermark
+from firesteel.runtime.elements import (
+    Barrier,
+    Chunk,
+    EndOfInput,
+    LatencyMarker,
+    StreamStatus,
+    WatermarkSignal,
+)
 from firesteel.runtime.inputs.channels import InputChannel, OpenChannels, ReceiveSome, Turns
 from firesteel.runtime.inputs.payload_queue import PayloadSpace
 from firesteel.runtime.inputs.selected_input import SelectedInput
@@ -229,7 +236,7 @@ class InputGate:
                 self.bytes_in += len(payload)
                 self.chunks_in += 1
                 self._feed(channel, values, timestamps, 0)
-            case Watermark(timestamp):
+            case WatermarkSignal(timestamp):
                 self._watermark(channel, timestamp)
             case StreamStatus(active):
                 self._status(channel, active)

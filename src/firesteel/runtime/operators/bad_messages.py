@@ -12,7 +12,7 @@ from firesteel.common.accumulators import IntCounter
 from firesteel.common.errors import DeserializationError
 from firesteel.contracts.dead_letter import DeadLetter
 from firesteel.plan.on_error import OnError, count_name, ignored_name
-from firesteel.runtime.operator import OperatorContext, Output
+from firesteel.runtime.operator import OperatorContext, OperatorOutput
 
 __all__ = ["BadMessages"]
 
@@ -28,7 +28,7 @@ class BadMessages:
         self._bad = IntCounter()
         self._ignored = IntCounter()
 
-    def open(self, context: OperatorContext, output: Output) -> None:
+    def open(self, context: OperatorContext, output: OperatorOutput) -> None:
         """Begin to count."""
         self._output = output
         self._subtask = context.runtime.get_task_name_with_subtasks()

@@ -118,7 +118,7 @@ class GatheringOutput(Output):
             self._watermark = timestamp
             self._before.append((self._drain(), timestamp))
 
-    def flush(self, output: protocol.Output) -> None:
+    def flush(self, output: protocol.OperatorOutput) -> None:
         """Hand everything on, in order."""
         before, self._before = self._before, []
         for records, timestamp in before:
@@ -144,7 +144,9 @@ class GatheringOutput(Output):
             raise UnsupportedOperationError(self.refusal)
 
 
-def _emit(output: protocol.Output, records: Iterable[tuple[str | None, list[Any], Timestamps]]) -> None:
+def _emit(
+    output: protocol.OperatorOutput, records: Iterable[tuple[str | None, list[Any], Timestamps]]
+) -> None:
     for tag, values, timestamps in records:
         if tag is None:
             output.emit(values, timestamps)
