@@ -13,7 +13,7 @@ from firesteel.common.errors import CheckpointError
 from firesteel.common.options import CHECKPOINTING_INCREMENTAL, SAVEPOINT_DIR
 from firesteel.rest.endpoints import Call, Endpoint
 from firesteel.rest.errors import Malformed, NotThere
-from firesteel.rest.paths.found import checkpoint_in, job_in, vertex_in
+from firesteel.rest.paths.lookup import checkpoint_in, job_in, vertex_in
 from firesteel.rest.paths.triggers import operation_status, start_operation
 from firesteel.rest.served_jobs import JobControl, ServedJob
 from firesteel.rest.views import checkpoints as views

@@ -11,7 +11,7 @@ from firesteel.rest.access import Role
 from firesteel.rest.endpoints import GET_METRICS, Call, Endpoint
 from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
-from firesteel.rest.paths.found import TAIL, all_jobs, named_log
+from firesteel.rest.paths.lookup import TAIL, all_jobs, named_log
 from firesteel.rest.paths.task_managers import managers
 from firesteel.rest.schemas import array, reference
 from firesteel.rest.views import driver as views

@@ -7,7 +7,7 @@ from typing import Any
 from firesteel.common.job_status import JobStatus
 from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, Parameter
 from firesteel.rest.errors import Conflict, Malformed, RestError
-from firesteel.rest.paths.found import all_jobs, job_in
+from firesteel.rest.paths.lookup import all_jobs, job_in
 from firesteel.rest.schemas import HEX, TEXT, WHOLE, array, choice, reference
 from firesteel.rest.views import driver as driver_views
 from firesteel.rest.views import exceptions as exception_views

@@ -15,7 +15,7 @@ from firesteel.common.errors import (
 )
 from firesteel.rest.endpoints import Call, Endpoint, JsonAnswer, Later, Parameter
 from firesteel.rest.errors import Conflict, Malformed, NotFound, RestError, TooLate, Unavailable
-from firesteel.rest.paths.found import job_in
+from firesteel.rest.paths.lookup import job_in
 from firesteel.rest.schemas import TEXT
 
 __all__ = ["ENDPOINTS"]

@@ -9,7 +9,7 @@ from firesteel.common.errors import RescaleError
 from firesteel.compiler.program_plans import Bounds
 from firesteel.rest.endpoints import Call, Endpoint, Parameter
 from firesteel.rest.errors import Conflict, Malformed, NotFound
-from firesteel.rest.paths.found import job_in
+from firesteel.rest.paths.lookup import job_in
 from firesteel.rest.paths.triggers import operation_status, start_operation
 from firesteel.rest.schemas import WHOLE, array, reference
 from firesteel.rest.views import rescales as views

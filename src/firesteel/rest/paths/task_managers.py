@@ -12,7 +12,7 @@ from firesteel.plan.messages import ProcessStatistics, TaskId
 from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, Parameter
 from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
-from firesteel.rest.paths.found import TAIL, all_jobs, named_log
+from firesteel.rest.paths.lookup import TAIL, all_jobs, named_log
 from firesteel.rest.schemas import TEXT
 from firesteel.rest.served_jobs import ServedJob
 from firesteel.rest.task_managers import TaskManager, lost_executors, task_managers

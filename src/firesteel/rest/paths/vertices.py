@@ -9,7 +9,7 @@ from firesteel.rest.endpoints import AGGREGATION, GET_METRICS, Call, Endpoint, P
 from firesteel.rest.errors import Malformed
 from firesteel.rest.flame_graphs import read_flame_settings
 from firesteel.rest.outline import VertexOutline
-from firesteel.rest.paths.found import attempt_in, job_in, subtask_in, subtask_index, vertex_in
+from firesteel.rest.paths.lookup import attempt_in, job_in, subtask_in, subtask_index, vertex_in
 from firesteel.rest.schemas import TEXT, WHOLE, choice
 from firesteel.rest.views import vertices as views
 from firesteel.rest.views.flame_graph import DISABLED, OVER, WAITING, flame_graph
