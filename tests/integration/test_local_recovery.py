@@ -80,10 +80,15 @@ def test_a_killed_task_is_restored_from_its_local_copy(
         assert not client.is_over(), client.wait()
         return (tmp_path / "goes on").exists()
 
+    def copies_read() -> bool:
+        said = "\n".join(record.getMessage() for record in caplog.records)
+        counts = re.findall(
+            r"local copies of keyed state were read for (\d+) segment\(s\), (\d+) bytes", said
+        )
+        return any(int(segments) > 0 and int(size) > 0 for segments, size in counts)
+
     until(goes_on, "the job goes on after its task was killed")
-    said = "\n".join(record.getMessage() for record in caplog.records)
-    found = re.findall(r"local copies of keyed state were read for (\d+) segment\(s\), (\d+) bytes", said)
-    assert any(int(segments) > 0 and int(size) > 0 for segments, size in found), said
+    until(copies_read, "the task says that it was restored from local copies")  # its words may come later
     client.cancel().result()
 
     def copies() -> list[Path]:

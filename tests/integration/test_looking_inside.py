@@ -6,6 +6,7 @@ import logging
 import platform
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,12 @@ def frames(node: dict[str, Any]) -> Iterator[str]:
         yield from frames(child)
 
 
-def has_threads_of_the_jvm(dump: dict[str, Any]) -> bool:
-    return any(each["threadName"].startswith("JVM: ") for each in dump["threadInfos"])
+def has_threads(dump: dict[str, Any], text: str) -> bool:
+    """Whether the dump has threads of the JVM, and one with the text."""
+    threads = dump["threadInfos"]
+    return any(each["threadName"].startswith("JVM: ") for each in threads) and any(
+        text in each["stringifiedThreadInfo"] for each in threads
+    )
 
 
 def test_a_job_can_be_looked_into_while_it_runs(environment: SparkEnvironment, tmp_path: Path) -> None:
@@ -94,10 +99,9 @@ def test_a_job_can_be_looked_into_while_it_runs(environment: SparkEnvironment, t
         assert any("Busy.compute:" in name for name in names), names
         assert answer["data"]["children"][0]["name"].startswith("firesteel."), "not PySpark's own"
 
-        # A JVM that is busy takes longer to answer than a page waits for it; then it is there the next time.
+        # A JVM or a task that is busy takes longer to answer than a page waits for it; then it is there the next time.
         for place, text in ((path, "in compute"), ("/jobmanager", "thread_dump")):
-            dump = rest.wait_for(f"{place}/thread-dump", has_threads_of_the_jvm)
-            assert any(text in each["stringifiedThreadInfo"] for each in dump["threadInfos"])
+            rest.wait_for(f"{place}/thread-dump", partial(has_threads, text=text))
         metrics = {
             each["id"]: each["value"] for each in rest.get(f"{path}/metrics?get=Status.JVM.Threads.Count")
         }
