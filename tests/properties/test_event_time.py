@@ -98,7 +98,7 @@ def expected_of_every_fifth(values: list[int]) -> list[Any]:
         found.append((value, value))
         if value % 5 == 0 and value - 3 > clock:
             clock = value - 3
-            found.append(elements.Watermark(clock))
+            found.append(elements.WatermarkSignal(clock))
         if value % 7 == 0:
             idle = True
             found.append(StreamStatus(False))
@@ -145,7 +145,7 @@ def test_periodic_watermarks_do_not_depend_on_how_records_are_cut(
         now += steps
         if ticked and latest is not None and latest - bound - 1 > clock:
             clock = latest - bound - 1
-            expected.append(elements.Watermark(clock))
+            expected.append(elements.WatermarkSignal(clock))
     assert flat(op.output.elements) == expected
 
 
@@ -177,7 +177,7 @@ class SplitModel:
             self.out.append(StreamStatus(not self.idle))
         if active and min(active) > self.clock:
             self.clock = min(active)
-            self.out.append(elements.Watermark(self.clock))
+            self.out.append(elements.WatermarkSignal(self.clock))
 
     def records(self, name: str, values: list[int]) -> None:
         split = self.splits[name]

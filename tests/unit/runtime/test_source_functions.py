@@ -204,7 +204,7 @@ def test_signals_are_drained_in_their_places() -> None:
     running = harness(Ears())
     _until(lambda: len(running[0].source._reader._collected.items) >= 2)  # type: ignore[union-attr]
     running.checkpoint(1)
-    assert [type(element).__name__ for element in running[0].output.elements] == ["Chunk", "Watermark"]
+    assert [type(element).__name__ for element in running[0].output.elements] == ["Chunk", "WatermarkSignal"]
     running.close()
 
 

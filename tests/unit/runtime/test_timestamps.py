@@ -178,7 +178,7 @@ def test_a_batch_costs_a_built_in_generator_no_call_per_record() -> None:
     op.process([3, 9, 4])
     op.advance(0.2)
     assert op.output.batches == [[3, 9, 4]]
-    assert op.output.elements[-1] == elements.Watermark(8)
+    assert op.output.elements[-1] == elements.WatermarkSignal(8)
 
 
 class Clocked(WatermarkGenerator):
@@ -219,11 +219,11 @@ def test_b20_punctuated_watermarks_take_their_place_right_behind_their_record() 
     op.process([1, 10, 2, 3, 20, 30])
     assert op.output.elements == [
         Chunk([1, 10], [1, 10]),
-        elements.Watermark(10),
+        elements.WatermarkSignal(10),
         Chunk([2, 3, 20], [2, 3, 20]),
-        elements.Watermark(20),
+        elements.WatermarkSignal(20),
         Chunk([30], [30]),
-        elements.Watermark(30),
+        elements.WatermarkSignal(30),
     ]
 
 
@@ -244,13 +244,13 @@ def test_a_generator_may_say_itself_that_the_stream_is_idle() -> None:
     op.process([20])
     assert op.output.elements == [
         Chunk([10], [10]),
-        elements.Watermark(10),
+        elements.WatermarkSignal(10),
         Chunk([-1], [-1]),
         StreamStatus(False),
         StreamStatus(True),
         Chunk([5], [5]),
         Chunk([20], [20]),
-        elements.Watermark(20),
+        elements.WatermarkSignal(20),
     ]
 
 
@@ -264,7 +264,7 @@ def test_l05_an_assigner_swallows_timestamps_watermarks_and_idleness_from_before
     op.process([5], [999])
     op.status(True)
     op.advance(0.2)
-    assert op.output.elements == [Chunk([5], [5]), elements.Watermark(4)]
+    assert op.output.elements == [Chunk([5], [5]), elements.WatermarkSignal(4)]
 
 
 def test_the_end_of_input_passes_and_nothing_follows_it() -> None:
@@ -273,14 +273,18 @@ def test_the_end_of_input_passes_and_nothing_follows_it() -> None:
     op.watermark(MAX_WATERMARK)
     op.advance(10)
     op.finish()
-    assert op.output.elements == [Chunk([5], [5]), elements.Watermark(MAX_WATERMARK)]
+    assert op.output.elements == [Chunk([5], [5]), elements.WatermarkSignal(MAX_WATERMARK)]
 
 
 def test_an_idle_stream_becomes_active_for_its_end() -> None:
     op = assigner(bounded().with_idleness(Duration.of_seconds(1)))
     op.advance(1)
     op.watermark(MAX_WATERMARK)
-    assert op.output.elements == [StreamStatus(False), StreamStatus(True), elements.Watermark(MAX_WATERMARK)]
+    assert op.output.elements == [
+        StreamStatus(False),
+        StreamStatus(True),
+        elements.WatermarkSignal(MAX_WATERMARK),
+    ]
 
 
 # Idleness -----------------------------------------------------------------------------------------------
@@ -322,7 +326,7 @@ def test_what_was_seen_is_claimed_before_the_stream_goes_idle() -> None:
     op = assigner(bounded().with_idleness(Duration.of_millis(50)), interval="10 s")
     op.process([5])
     op.advance(1)
-    assert op.output.elements == [Chunk([5], [5]), elements.Watermark(4), StreamStatus(False)]
+    assert op.output.elements == [Chunk([5], [5]), elements.WatermarkSignal(4), StreamStatus(False)]
 
 
 def test_a_task_that_was_held_up_does_not_call_its_input_idle() -> None:
