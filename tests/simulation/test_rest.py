@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,9 +18,12 @@ from firesteel import launch
 from firesteel.common import Configuration, WatermarkStrategy
 from firesteel.common.accumulators import IntCounter
 from firesteel.common.errors import FiresteelError, SetupError
+from firesteel.common.job_id import JobID
+from firesteel.common.job_status import JobStatus
 from firesteel.datastream import StreamExecutionEnvironment
 from firesteel.datastream.functions import MapFunction, RuntimeContext
 from firesteel.jobmaster.job_client import MasterJobClient
+from firesteel.jobmaster.terminal.progress import ObservedJob
 from firesteel.rest.archive import JobArchive
 from firesteel.rest.listener import Listener
 from firesteel.rest.paths import ENDPOINTS
@@ -179,6 +183,38 @@ def test_a_job_whose_accumulators_cannot_be_merged_is_kept_without_and_the_log_s
     assert (
         reasons == [f"{sentence}: RuntimeError: apples and pears"] * 2
     )  # by the interface, and by the archive
+
+
+class TellsLate:
+    """What is to be done at the end of a job waits for this, if it was asked for later."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+
+    def job_submitted(self, client: MasterJobClient) -> None:
+        client.when_over(lambda: self.gate.wait(60))  # type: ignore[arg-type, return-value]
+
+    def standing_by(self, job_id: JobID) -> None:
+        pass
+
+    def engine_starting(self, job_id: JobID) -> None:
+        pass
+
+    def status_changed(self, job: ObservedJob, status: JobStatus) -> None:
+        pass
+
+
+def test_an_archive_that_is_closed_has_jobs_whose_end_only_the_program_knows_yet(tmp_path: Path) -> None:
+    """A program that has its result ends, and with it the process; nobody but it may have heard of the job's end."""
+    archive, late = JobArchive(str(tmp_path / "archive")), TellsLate()
+    with launch.observe_jobs(late), launch.observe_jobs(archive):
+        env = environment(tmp_path)
+        env.from_collection([1, 2]).print()
+        client = env.execute_async("a job")
+    client.get_job_execution_result().result()
+    threading.Timer(0.2, late.gate.set).start()
+    archive.close()
+    assert [path.stem for path in (tmp_path / "archive").glob("*.json")] == [str(client.get_job_id())]
 
 
 def _shown_without_accumulators(rest: RestClient, job: str) -> bool:

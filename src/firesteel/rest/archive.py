@@ -134,12 +134,13 @@ class JobArchive:
         self._directory = absolute(directory)
         self._storage = open_storage(self._directory)
         self._lock = threading.Lock()
-        self._writing: set[threading.Thread] = set()
+        self._watched: dict[MasterJobClient, threading.Event] = {}  # set when the job is written down
 
     def job_submitted(self, client: MasterJobClient) -> None:
         """Wait for the end of a job."""
-        job_id, job = str(client.get_job_id()), LiveJob(client)
-        client.when_over(lambda: self._begin(job_id, job))
+        with self._lock:
+            self._watched[client] = threading.Event()
+        client.when_over(lambda: self._begin(client))
 
     def standing_by(self, job_id: JobID) -> None:
         """There is nothing to write down."""
@@ -151,22 +152,19 @@ class JobArchive:
         """Only the end matters, and then there is more to see than the state."""
 
     def close(self) -> None:
-        """Let what is being written be finished."""
+        """Wait until all jobs that have ended are written down, also those whose end nobody has been told yet."""
         with self._lock:
-            writing = list(self._writing)
-        for thread in writing:
-            thread.join(_JOIN_SECONDS)
+            watched = list(self._watched.items())
+        for client, written in watched:
+            if client.is_over():
+                written.wait(_JOIN_SECONDS)
 
-    def _begin(self, job_id: str, job: LiveJob) -> None:
+    def _begin(self, client: MasterJobClient) -> None:
         # Aside: the end of a job waits for nobody who only watches.
-        thread = threading.Thread(
-            target=self._write, args=(job_id, job), name="firesteel-archive", daemon=True
-        )
-        with self._lock:
-            self._writing.add(thread)
-        thread.start()
+        threading.Thread(target=self._write, args=(client,), name="firesteel-archive", daemon=True).start()
 
-    def _write(self, job_id: str, job: LiveJob) -> None:
+    def _write(self, client: MasterJobClient) -> None:
+        job_id, job = str(client.get_job_id()), LiveJob(client)
         try:
             write_archive(self._storage, archive_of(job_id, _ended(job_id, job)))
         except (FiresteelError, OSError) as error:
@@ -175,7 +173,7 @@ class JobArchive:
             _LOG.exception("job %s is not archived in %s", job_id, shown(self._directory))
         finally:
             with self._lock:
-                self._writing.discard(threading.current_thread())
+                self._watched.pop(client).set()
 
 
 def _ended(job_id: str, job: LiveJob) -> EndedJob:
