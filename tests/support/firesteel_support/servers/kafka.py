@@ -289,9 +289,9 @@ def kafka_broker(
     properties.write_text("".join(f"{key}={value}\n" for key, value in chosen.items()))
     command = [java("Kafka"), *jvm, "-cp", f"{place}/*"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    _run(
-        [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
-    )
+    # One word, not two: a name that begins with "-", as one in 64 does, would be taken for another option.
+    named = f"--cluster-id={cluster}"
+    _run([*command, "kafka.tools.StorageTool", "format", "--standalone", named, "-c", str(properties)])
     address = listeners["PLAINTEXT"]
     with running("kafka", [*command, "kafka.Kafka", str(properties)], directory, _Answers(address)) as server:
         yield KafkaBroker(server, address, listeners, certificates)
