@@ -31,6 +31,13 @@ from firesteel_support import servers  # noqa: E402
 SparkEnvironment = Callable[..., StreamExecutionEnvironment]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark those that can run in another process than those that share an embedded Spark, beside them."""
+    for item in items:
+        if HERE in item.path.parents and "spark" not in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.apart)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Tell what was not tested, because its server could not be had here."""
     for server, reason in servers.MISSING.items():

@@ -8,6 +8,7 @@ section of its own (`MISSING`), so that nobody takes skipped for passed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["MISSING", "RUNNING", "Server", "free_port", "missing", "program", "running"]
+__all__ = ["MISSING", "RUNNING", "Server", "cache", "free_port", "missing", "one_at_a_time", "program", "running"]
 
 #: Servers that could not be had, and why; printed at the end of the test run.
 MISSING: dict[str, str] = {}
@@ -44,12 +45,30 @@ def program(server: str, executable: str, package: str) -> str:
     """The path of a server's program; its Debian package is installed if that is allowed, else the test is skipped."""
     found = _find(executable)
     if found is None:
-        _install(server, package)
-        found = _find(executable)
+        with one_at_a_time("packages"):
+            found = _find(executable)  # another process may have installed it meanwhile
+            if found is None:
+                _install(server, package)
+                found = _find(executable)
     if found is None:
         missing(server, f"the package {package} has no program {executable}")
     assert found is not None
     return found
+
+
+def cache() -> Path:
+    """The directory of what is fetched once for all runs of the tests."""
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firesteel-tests"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+@contextlib.contextmanager
+def one_at_a_time(what: str) -> Iterator[None]:
+    """Among all processes of this user: apt-get fails beside another one, and Maven shares a directory of the user's."""
+    with (cache() / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def free_port() -> int:

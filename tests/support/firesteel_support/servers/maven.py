@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from firesteel_support.servers import missing
+from firesteel_support.servers import cache, missing, one_at_a_time
 
 __all__ = ["jars", "java"]
 
@@ -30,14 +30,12 @@ def java(server: str, program: str = "java") -> str:
 def jars(server: str, name: str, *modules: str) -> Path:
     """The directory ``name`` with the jars of modules (``group:artifact:version``) and of all that they need.
 
-    It is made once, and put in its place by renaming, so that others never see a part of it.
+    It is made once, and put in its place by renaming, so that a process that is ended leaves no part of it there.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firesteel-tests"
-    place = cache / name
-    if place.is_dir():
-        return place
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as work:
+    place = cache() / name
+    with one_at_a_time("jars"), tempfile.TemporaryDirectory(dir=cache()) as work:
+        if place.is_dir():
+            return place
         fetched = Path(work) / "jars"
         maven = shutil.which("mvn")
         command = (
@@ -49,11 +47,7 @@ def jars(server: str, name: str, *modules: str) -> Path:
         _, artifact, version = modules[0].split(":")
         if done.returncode or not (fetched / f"{artifact}-{version}.jar").is_file():
             missing(server, f"its jars cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
-        try:
-            fetched.rename(place)
-        except OSError:
-            if not place.is_dir():
-                raise  # else another process was faster
+        fetched.rename(place)
     return place
 
 
