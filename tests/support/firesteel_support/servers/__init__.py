@@ -20,7 +20,17 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["MISSING", "RUNNING", "Server", "cache", "free_port", "missing", "one_at_a_time", "program", "running"]
+__all__ = [
+    "MISSING",
+    "RUNNING",
+    "Server",
+    "cache",
+    "free_port",
+    "missing",
+    "one_at_a_time",
+    "program",
+    "running",
+]
 
 #: Servers that could not be had, and why; printed at the end of the test run.
 MISSING: dict[str, str] = {}
