@@ -606,8 +606,13 @@ class Pauses:
         return self._deadline()
 
     def abandon(self) -> None:
-        """End a call that waits; its ``finally`` blocks run, and it may not pause in them."""
+        """End a call that waits; its ``finally`` blocks run, and it may not pause in them.
+
+        Nothing of the thread is kept: whoever ends one to whose first greenlet somebody still refers has greenlet import
+        modules in the middle of whatever the main thread does, and that fails in generated code without builtins.
+        """
         worker, self._worker = self._worker, None
+        self._driver = None
         if self._is_paused and worker is not None:
             self._is_paused = False
             worker.parent = getcurrent()

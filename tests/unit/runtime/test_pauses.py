@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import threading
+import time
 import weakref
 from typing import Any
 
@@ -125,3 +127,20 @@ def test_a_generator_that_is_suspended_in_the_middle() -> None:
     while pauses.paused:
         pauses.resume()
     assert found == [0, 1, 2, 3]
+
+
+def test_nothing_of_the_thread_is_kept_when_its_task_is_closed() -> None:
+    """Else greenlet imports a module when the thread is gone, also below code that has no builtins to import with."""
+    pauses, threads_first = Pauses(), []
+
+    def drive() -> None:
+        threads_first.append(weakref.ref(getcurrent()))
+        pauses.run(lambda: None)
+        pauses.abandon()
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    thread.join()
+    deadline = time.monotonic() + 60
+    while threads_first[0]() is not None:  # the main thread hears of the end between two instructions
+        assert time.monotonic() < deadline
