@@ -143,8 +143,9 @@ def _is_told(job: Job) -> None:
     (job_id,) = (each["id"] for each in job.ask("/jobs")["jobs"])
     failures = job.ask(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
     kinds = Counter(each["failureLabels"]["type"] for each in failures)
-    assert kinds["lost machine"] >= 3, failures
-    assert kinds.keys() <= {"lost machine", "slots"}, "what is left may not be enough at once"
+    assert kinds["lost machine"] >= 3, json.dumps(failures, indent=1)
+    # What is left may not be enough at once.
+    assert kinds.keys() <= {"lost machine", "slots"}, json.dumps(failures, indent=1)
     # Whose task is missed first counts as lost: that may be one that only waits for a machine out of reach.
     named = {each["endpoint"].partition(":")[0] for each in failures if each["endpoint"]}
     assert named

@@ -449,7 +449,14 @@ class UserCodeError(JobExecutionError):
 
 
 class TaskLostError(JobExecutionError):
-    """A worker process or machine disappeared while it ran a task."""
+    """A worker process or machine disappeared while it ran a task.
+
+    ``executor``: the engine's name for the process that is gone, when the engine has noticed it.
+    """
+
+    def __init__(self, message: str, executor: str = "") -> None:
+        super().__init__(message)
+        self.executor = executor
 
 
 class HeartbeatError(TaskLostError):

@@ -863,8 +863,19 @@ class JobLifecycle:
             )
         if error is not None:
             self._failure = error
-            self._failure_label = self._failures.add(self._attempt, self._now, error).label
+            noted = self._failures.add(self._attempt, self._now, error, self._location_of_loss(error))
+            self._failure_label = noted.label
+            if isinstance(error, TaskLostError):
+                self._hosts.lost(noted.location.host, self._now, str(error))
             self._change_status(JobStatus.FAILING)
+
+    def _location_of_loss(self, error: BaseException) -> FailureLocation | None:
+        """Where an executor was that the engine has lost: one of its tasks knows the machine."""
+        if not isinstance(error, TaskLostError) or not error.executor:
+            return None
+        there = (task for task in self._tasks.values() if task.executor == error.executor)
+        task = next(there, None)
+        return None if task is None else self._location(task)
 
     def _unfinished(self) -> Iterator[_Task]:
         return (task for task in self._tasks.values() if task.state is not _TaskState.FINISHED)

@@ -61,12 +61,15 @@ def bring(session: SparkSession, configuration: Configuration) -> TaskFiles:
 
 
 def interpreter_of_tasks(session: SparkSession, configuration: Configuration) -> str | None:
-    """The Python that runs the tasks, as their machines find it; None: the driver's.
+    """The Python that runs the tasks, as their machines find it; None: the one that Spark starts workers with.
 
     One that lies in an archive is where that is unpacked, which `bring` has asked Spark to do.
     """
     given = configuration.get(PYTHON_EXECUTABLE)
     archives = configuration.get(PYTHON_ARCHIVES) or []
+    if given is None and is_local(session) and "PYSPARK_PYTHON" not in os.environ:
+        # A session of the program's takes whatever python3 is on the PATH then, which need not have Firesteel.
+        return sys.executable
     if given is None or not _is_in_archive(given, archives):
         return given
     # Executors of a cluster unpack archives into the directory that they run in.

@@ -21,6 +21,8 @@ from firesteel.spark.master_url import EMBEDDED
 
 _MOST_CAUSES = 4
 _CLASS_NAME = re.compile(r"\b(?:[a-z_][\w$]*\.){2,}([A-Z][\w$]*)")
+#: What Spark says of a job that it has aborted because an executor was gone, before any of our own signs of life was missed.
+_LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \(executor (?P<id>\S+) (?P<how>[^)]*)\)(?: Reason: (?P<reason>.*))?", re.DOTALL)
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
 
 
@@ -43,6 +45,8 @@ def _explained(error: Exception, master: str | None) -> FiresteelError | None:
         text = _first_lines(str(error.java_exception.toString()))
         if "INSUFFICIENT_SLOT" in text:
             return NotEnoughSlotsError(f"Spark has too few slots for the job: {text}")
+        if (lost := lost_executor(text)) is not None:
+            return lost
         if master is not None and master != EMBEDDED:
             return start_failure(master, [text, *_causes(error.java_exception)])
         return (JobExecutionError if master is None else SetupError)(f"Spark says: {text}")
@@ -56,6 +60,21 @@ def _explained(error: Exception, master: str | None) -> FiresteelError | None:
             f"Spark says: {_first_lines(str(error))}"
         )
     return None
+
+
+def lost_executor(text: str) -> TaskLostError | None:
+    """The error of a job that Spark has aborted because an executor was gone, if that is what the text says.
+
+    >>> said = "Lost task 0.0 in stage 2.0 (TID 4) (10.0.0.3 executor 1): ExecutorLostFailure (executor 1 exited caused by one "
+    >>> lost = lost_executor(said + "of the running tasks) Reason: Executor heartbeat timed out after 4057 ms")
+    >>> print(lost, "-", lost.executor)
+    Spark has lost executor 1: Executor heartbeat timed out after 4057 ms - 1
+    """
+    found = _LOST_EXECUTOR.search(text)
+    if found is None:
+        return None
+    reason = (found["reason"] or found["how"]).strip()
+    return TaskLostError(f"Spark has lost executor {found['id']}: {reason}", executor=found["id"])
 
 
 #: Signs of a master that took the connection and not the application, in what a context says that was stopped meanwhile.

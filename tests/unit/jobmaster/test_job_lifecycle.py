@@ -112,13 +112,17 @@ class Driver:
         self.instructions += out
         return out
 
-    def connect(self, *tasks: TaskId, connection: int = 0) -> list[Instruction]:
+    def connect(self, *tasks: TaskId, connection: int = 0, executor: str = "") -> list[Instruction]:
         return [
             i
             for task in tasks
             for i in self.on(
                 TaskConnected(
-                    TaskOrigin(self.machine.attempt, task, connection), f"host{task.index}", 42, self.remote
+                    TaskOrigin(self.machine.attempt, task, connection),
+                    f"host{task.index}",
+                    42,
+                    self.remote,
+                    executor,
                 )
             )
         ]
@@ -426,6 +430,19 @@ def test_host_that_was_lost_is_remembered_and_its_return_is_news() -> None:
     assert news.startswith("host 'h', which was lost ")
     (host,) = driver.machine.hosts
     assert (host.losses, host.is_lost, host.returned is not None) == (1, False, True)
+
+
+def test_executor_that_the_engine_has_lost_is_a_lost_machine_with_its_host() -> None:
+    driver = Driver(policy=FixedDelay(3, 1.0))
+    driver.on(Submitted())
+    driver.connect(A, B, executor="4")
+    driver.connect(C, executor="5")
+    driver.end(TaskLostError("Spark has lost executor 5: heartbeat timed out", executor="5"))
+    driver.on(TimerElapsed(1, Timer.DRAIN))
+    (failure,) = driver.machine.failures
+    assert failure.label is FailureLabel.LOST_MACHINE
+    assert (failure.location.host, failure.location.subtask) == ("host1", 1)
+    assert [(host.host, host.losses) for host in driver.machine.hosts] == [("host1", 1)]
 
 
 def test_host_is_not_lost_when_user_code_fails_there() -> None:

@@ -163,6 +163,7 @@ class Server:
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
             return
+        children = _children(self._process.pid)
         self._process.send_signal(how)
         if how is not signal.SIGKILL:
             self._process.send_signal(signal.SIGCONT)
@@ -173,6 +174,10 @@ class Server:
         self._process.wait()
         RUNNING.discard(self._process.pid)
         self._process = None
+        # PostgreSQL's notice a moment later that the first process is gone, and until then no other one may start.
+        deadline = time.monotonic() + _PATIENCE
+        while children & _processes().keys() and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -194,6 +199,17 @@ def running(
         yield server
     finally:
         server.stop()
+
+
+def _children(pid: int) -> set[int]:
+    return {child for child, parent in _processes().items() if parent == pid}
+
+
+def _processes() -> dict[int, int]:
+    """The parent of every process that runs; those that have ended and wait for their parent to look do not."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
 
 
 def _find(executable: str) -> str | None:
