@@ -74,10 +74,13 @@ def test_too_few_slots_on_a_cluster_say_so(seen: Any) -> None:
 def test_executors_are_task_managers_that_can_be_looked_into(run: Driver, seen: Any) -> None:
     (url,) = [line.removeprefix("rest: ") for line in run.stdout().splitlines() if line.startswith("rest: ")]
     rest = RestClient(url)
+
     # The first record may come while the last task is still being started, and Spark may be too busy to tell of its executors at
     # once: until then there are as many slots as tasks.
     def is_all_known(answer: Any) -> bool:
-        return assigned_tasks(answer) == 12 and sum(each["slotsNumber"] for each in answer["taskmanagers"]) == 16
+        return (
+            assigned_tasks(answer) == 12 and sum(each["slotsNumber"] for each in answer["taskmanagers"]) == 16
+        )
 
     managers = rest.wait_for("/taskmanagers", is_all_known)["taskmanagers"]
     assert {each["id"] for each in managers} == {"executor-0", "executor-1"}

@@ -41,6 +41,7 @@
         ├── CheckpointError                 a checkpoint or savepoint could not be taken
         ├── RescaleError                    a job keeps its parallelism, although somebody wanted another one
         └── DataLossError                   chunks arrived lost, repeated or out of order
+            └── UpstreamLostError             input ended before a task said that it was all
 
 Messages are lower case and say what happened, where, what was expected, what came, and what to do.
 All of them survive pickling with their attributes, because they travel from workers to the driver.
@@ -93,6 +94,7 @@ __all__ = [
     "UnknownLocationError",
     "UnknownOperationError",
     "UnsupportedOperationError",
+    "UpstreamLostError",
     "UserCodeError",
     "WrongArgumentError",
     "describe_function",
@@ -473,6 +475,10 @@ class JobTakenOverError(JobExecutionError):
 
 class DataLossError(JobExecutionError):
     """The sequence numbers of a channel show lost, repeated or reordered chunks."""
+
+
+class UpstreamLostError(DataLossError):
+    """The input of a task ended before the tasks that send it said so: one of them, or the link to it, is gone."""
 
 
 class CheckpointError(JobExecutionError):

@@ -14,6 +14,7 @@ from firesteel.common.errors import (
     StateError,
     StorageError,
     TaskLostError,
+    UpstreamLostError,
     UserCodeError,
 )
 
@@ -46,6 +47,7 @@ _LABELS: tuple[tuple[type[BaseException], FailureLabel], ...] = (
     (NotEnoughSlotsError, FailureLabel.SLOTS),
     (StateError, FailureLabel.STATE),
     (TaskLostError, FailureLabel.LOST_MACHINE),
+    (UpstreamLostError, FailureLabel.LOST_MACHINE),
     (JobTakenOverError, FailureLabel.TAKEN_OVER),
     (CheckpointError, FailureLabel.CHECKPOINT),
     (UserCodeError, FailureLabel.USER_ERROR),

@@ -33,7 +33,7 @@ from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-u
 
 from firesteel.checkpoint.state_pickle import load_program_classes
 from firesteel.common._metric_values import MetricValue
-from firesteel.common.errors import DataLossError
+from firesteel.common.errors import DataLossError, UpstreamLostError
 from firesteel.plan.job_plan import JobPlan, VertexPlan
 from firesteel.plan.messages import (
     CheckpointAborted,
@@ -187,7 +187,7 @@ class StageTask:
         missing = [(gate, channel) for gate, channel in self._channels.values() if not channel.ended]
         if missing:
             gate, channel = missing[0]
-            raise DataLossError(
+            raise UpstreamLostError(
                 f"the input of {gate.vertex.name!r} stopped before its end was announced on "
                 f"{len(missing)} of {len(self._channels)} channels, first on edge {channel.edge.id} from "
                 f"subtask {channel.sender + 1}: an upstream task ended early"

@@ -22,7 +22,9 @@ from firesteel.spark.master_url import EMBEDDED
 _MOST_CAUSES = 4
 _CLASS_NAME = re.compile(r"\b(?:[a-z_][\w$]*\.){2,}([A-Z][\w$]*)")
 #: What Spark says of a job that it has aborted because an executor was gone, before any of our own signs of life was missed.
-_LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \(executor (?P<id>\S+) (?P<how>[^)]*)\)(?: Reason: (?P<reason>.*))?", re.DOTALL)
+_LOST_EXECUTOR = re.compile(
+    r"ExecutorLostFailure \(executor (?P<id>\S+) (?P<how>[^)]*)\)(?: Reason: (?P<reason>.*))?", re.DOTALL
+)
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
 
 

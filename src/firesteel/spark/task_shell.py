@@ -29,7 +29,7 @@ from firesteel.checkpoint.local_directories import open_local_copies
 from firesteel.checkpoint.storage import Storage, open_storage
 from firesteel.common import _store_settings
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import DataLossError, JobExecutionError
+from firesteel.common.errors import JobExecutionError, UpstreamLostError
 from firesteel.common.options import TASK_MEMORY_LIMIT
 from firesteel.control.collect_protocol import Collector, open_collector
 from firesteel.control.protocol import CollectHello, TaskHello, connect
@@ -382,7 +382,7 @@ class TaskShell:
     def _check_input_ended(self, task: StageTask) -> None:
         try:
             task.input_ended()
-        except DataLossError:
+        except UpstreamLostError:
             # Either the job ends with a checkpoint, and the tasks before this one have heard of it first: nothing is lost, and
             # this one hears of it now. Or one of them is gone, and the job master is about to find out and to cancel this one:
             # what it says is the reason, this here only the consequence.

@@ -23,6 +23,7 @@ from firesteel.common.errors import (
     NotEnoughSlotsError,
     StorageError,
     TaskLostError,
+    UpstreamLostError,
     UserCodeError,
 )
 from firesteel.common.job_status import JobStatus
@@ -523,6 +524,7 @@ def test_failures_are_remembered_with_attempt_place_and_label() -> None:
         (CorruptStateError("cut off"), FailureLabel.STATE),
         (NotEnoughSlotsError(needed=4, available=2), FailureLabel.SLOTS),
         (TaskLostError("gone"), FailureLabel.LOST_MACHINE),
+        (UpstreamLostError("ended early"), FailureLabel.LOST_MACHINE),
         (RuntimeError("Spark"), FailureLabel.ENGINE),
     ],
     ids=lambda value: value.name if isinstance(value, FailureLabel) else type(value).__name__,

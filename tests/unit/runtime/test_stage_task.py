@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firesteel.common.accumulators import IntCounter
-from firesteel.common.errors import DataLossError, UserCodeError
+from firesteel.common.errors import DataLossError, UpstreamLostError, UserCodeError
 from firesteel.common.time import MAX_WATERMARK
 from firesteel.common.watermark_strategy import WatermarkStrategy
 from firesteel.contracts.functions import MapFunction, RuntimeContext
@@ -226,7 +226,7 @@ def test_a_payload_after_the_end_is_noticed() -> None:
 def test_input_that_ends_early_is_noticed() -> None:
     task = receiving()
     task.task.receive(row(Chunk([1]), 0))
-    with pytest.raises(DataLossError, match="an upstream task ended early"):
+    with pytest.raises(UpstreamLostError, match="an upstream task ended early"):
         task.task.input_ended()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from firesteel.common.errors import DataLossError
+from firesteel.common.errors import UpstreamLostError
 from firesteel.plan.exchange import Rebalance
 from firesteel.plan.messages import CancelTask, CheckpointCompleted
 from firesteel.runtime.stage_task import StageTask
@@ -56,7 +56,7 @@ def test_input_that_ends_without_a_reason_is_lost(
 ) -> None:
     monkeypatch.setattr(task_shell, "_CAUSE_SECONDS", 0.05)
     shell._mailbox.put_control(CheckpointCompleted(6))
-    with pytest.raises(DataLossError, match="an upstream task ended early"):
+    with pytest.raises(UpstreamLostError, match="an upstream task ended early"):
         shell._check_input_ended(task)
 
 

@@ -207,7 +207,9 @@ def _children(pid: int) -> set[int]:
 
 def _processes() -> dict[int, int]:
     """The parent of every process that runs; those that have ended and wait for their parent to look do not."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True
+    )
     rows = [line.split() for line in listed.stdout.splitlines()]
     return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
 
