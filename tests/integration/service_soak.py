@@ -128,7 +128,7 @@ class ServiceSoak:
         with ThreadPoolExecutor(len(what)) as pool:
             for done in [pool.submit(each) for each in what]:
                 done.result()
-        until(self._only_the_long_job_has_a_driver, "drivers of jobs that are over end")
+        until(self._is_tidy, "drivers of jobs that are over end, and what is left of the oldest is deleted")
 
     # What is seen.
 
@@ -200,9 +200,13 @@ class ServiceSoak:
         until(restored, "the job resumes")
         self._cancel(job)
 
-    def _only_the_long_job_has_a_driver(self) -> bool:
-        reports = [each.report() for each in self._folder.all_jobs() if each.id != self.long_job]
-        return not any(report is not None and is_alive(report.process) for report in reports)
+    def _is_tidy(self) -> bool:
+        others = [each for each in self._folder.all_jobs() if each.id != self.long_job]
+        reports = [each.report() for each in others]
+        if any(report is not None and is_alive(report.process) for report in reports):
+            return False
+        # The service hears of their ends a moment later, and deletes what it does not keep after that.
+        return len(others) <= _KEPT_JOBS and all(each.end() is not None for each in others)
 
 
 class Scraper:

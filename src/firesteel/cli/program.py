@@ -46,15 +46,16 @@ class Program:
 
 @contextmanager
 def _surroundings(program: Program, options: Mapping[str, Any]) -> Iterator[None]:
-    argv, path, variable = sys.argv[:], sys.path[:], os.environ.get(CLIENT_VARIABLE)
+    argv, path, variable = sys.argv[:], sys.path, os.environ.get(CLIENT_VARIABLE)
     first = os.path.dirname(os.path.abspath(program.script)) if program.script else os.getcwd()
     sys.argv[:] = [program.script or program.module or "", *program.arguments]
-    sys.path[:0] = [first, *map(_path_entry, program.python_files)]
+    # Another list, and then the first one again: threads that import go along it by position.
+    sys.path = [first, *map(_path_entry, program.python_files), *path]
     os.environ[CLIENT_VARIABLE] = json.dumps(dict(options))
     try:
         yield
     finally:
-        sys.argv[:], sys.path[:] = argv, path
+        sys.argv[:], sys.path = argv, path
         if variable is None:
             os.environ.pop(CLIENT_VARIABLE, None)
         else:

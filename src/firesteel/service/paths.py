@@ -131,18 +131,18 @@ class ServicePaths:
             time.sleep(_LOOK_SECONDS)
 
     def _answer_now(self, endpoint: Endpoint, call: Call) -> Any:
-        """What is answered; None when the driver does not answer that had the job a moment ago."""
+        """What is answered; None when the driver does not answer that had the job a moment ago, and nobody else knows yet."""
         pair = self._dispatcher.find(call.path["jobid"])
         if pair is None:
             return self._from_archive(endpoint, call)
         managed, job = pair
         if job is None or not (job.status and managed.is_alive):
             if job is not None and job.is_over:
-                return self._from_archive(endpoint, call)
+                return self._once_archived(endpoint, call)
             return self._about_stand_in(endpoint, call, managed, job)
         assert managed.report is not None
         answer = self._asked(managed.report.rest, endpoint, call)
-        return self._from_archive(endpoint, call) if answer is None and job.is_over else answer
+        return self._once_archived(endpoint, call) if answer is None and job.is_over else answer
 
     def _asked(self, rest: str, endpoint: Endpoint, call: Call) -> Any:
         """What the driver answers; None when it is gone."""
@@ -179,6 +179,11 @@ class ServicePaths:
                 managed.folder.id, managed.submission.name, JobStatus.CREATED, managed.submission.submitted
             )
         ]
+
+    def _once_archived(self, endpoint: Endpoint, call: Call) -> Any:
+        """What is answered about a job that is over; None as long as neither its driver nor the service has written it down."""
+        is_there = self._dispatcher.archive.find(call.path["jobid"]) is not None
+        return self._from_archive(endpoint, call) if is_there else None
 
     def _from_archive(self, endpoint: Endpoint, call: Call) -> Any:
         job_id = call.path["jobid"]

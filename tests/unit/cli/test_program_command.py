@@ -132,6 +132,13 @@ def test_surroundings_are_restored(program: Programs) -> None:
     assert (sys.argv, sys.path) == before
 
 
+def test_who_looks_along_the_path_when_a_program_ends_skips_no_directory(program: Programs) -> None:
+    """A thread that imports goes along sys.path by position: one that gets shorter under its hands hides an entry from it."""
+    before = list(sys.path)
+    shown(program("import sys; sys.looking = iter(sys.path); next(sys.looking); print('{}')"))
+    assert list(vars(sys).pop("looking")) == before
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from firesteel.common.job_status import JobStatus
+from firesteel.rest.archive import archive_of
+from firesteel.rest.endpoints import Call, Context
 from firesteel.rest.openapi import openapi_document
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.settings import RestSettings
@@ -19,6 +24,8 @@ from firesteel.service.folder import ServiceFolder
 from firesteel.service.history_server import HistoryServer
 from firesteel.service.paths import ServicePaths
 from firesteel.service.plans import PlanMaker
+from firesteel.service.records import DriverReport, JobReport, ProcessMark, Submission
+from firesteel.service.stand_ins import StandIn
 
 OWN = {
     ("GET", "/jars/{jarid}/plan"),
@@ -28,11 +35,16 @@ OWN = {
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> ServicePaths:
+def dispatcher(tmp_path: Path) -> Dispatcher:
     folder = ServiceFolder(tmp_path)
     folder.prepare()
     drivers = Drivers(folder.work, folder.path / "spares", 0)
-    dispatcher = Dispatcher(folder, drivers, ArchivedJobs(str(folder.archive)), 8, 10)
+    return Dispatcher(folder, drivers, ArchivedJobs(str(folder.archive)), 8, 10)
+
+
+@pytest.fixture
+def paths(dispatcher: Dispatcher) -> ServicePaths:
+    folder = dispatcher.folder
     return ServicePaths(
         dispatcher, Artifacts(folder.jars), PlanMaker(folder.path), {}, lambda: "http://x:1", lambda: None
     )
@@ -63,6 +75,31 @@ def test_the_description_resolves(paths: ServicePaths) -> None:
     assert names == set(document["components"]["schemas"])
     upload = document["paths"]["/v1/jars/upload"]["post"]
     assert "multipart/form-data" in upload["requestBody"]["content"]
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_job_that_has_just_ended_is_asked_for_until_it_is_written_down(
+    paths: ServicePaths, dispatcher: Dispatcher, is_alive: bool
+) -> None:
+    """Its driver says that it is over, and answers nothing any more; the answers about it come a moment later."""
+    job_id = "5" * 32
+    folder = dispatcher.folder.job(job_id)
+    folder.path.mkdir()
+    managed = dispatcher.submit(folder, Submission(job_id, 1, "program"))
+    ended = JobReport(job_id, "short", 2, 1, status="FINISHED", ended=9)
+    managed.report = DriverReport(ProcessMark(1, "elsewhere"), "http://127.0.0.1:9", (ended,))
+    managed.is_alive = is_alive
+    stand_in = StandIn(job_id, "short", JobStatus.FINISHED, 1, 9)
+    archived = archive_of(job_id, stand_in.served())
+    timer = threading.Timer(0.3, lambda: dispatcher.archive.add(archived))
+    (endpoint,) = (each for each in paths.endpoints() if (each.method, each.path) == ("GET", "/jobs/{jobid}"))
+    timer.start()
+    try:
+        answer: Any = endpoint.answer(Call(cast(Context, None), {"jobid": job_id}))
+    finally:
+        timer.join()
+        paths.close()
+    assert answer["state"] == "FINISHED"
 
 
 def test_the_history_server_changes_nothing(tmp_path: Path) -> None:
