@@ -46,14 +46,14 @@ class Step:
 
 
 STEPS = (
-    Step("engines", "Throughput", 4.0, 12.0),
+    Step("engines", "Throughput", 4.0, 14.0),
     Step("latency", "Latency", 1.0, 2.5),
     Step("scaling", "Cost of a record as things grow", 1.2, 6.0),
     Step("efficiency", "What is left of bare Python's speed", 0.6, 2.5),
     Step("startup", "Start-up", None, 2.0),
     Step("checkpoint", "Checkpoints and recovery", None, 6.0),
     Step("state", "Keyed state and timers", None, 5.0),
-    Step("windows", "Windows", None, 4.0),
+    Step("windows", "Windows", None, 10.0),
     Step("slow_function", "Slow functions", None, 4.0),
     Step("metrics", "What metrics cost", None, 5.0),
     Step("queryable_state", "Look-ups in the state of a running job", None, 2.0),
