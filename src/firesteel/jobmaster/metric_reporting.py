@@ -75,11 +75,12 @@ class RunningReporter:
     def _shown(self, metric: ReportedMetric) -> ReportedMetric:
         settings = self._settings
         excluded, additional = settings.excluded_variables, settings.additional_variables
-        variables = metric.variables
         if excluded or additional:
-            kept = {key: value for key, value in variables.items() if key not in excluded}
-            variables = {**kept, **additional}
-        return replace(metric, variables=variables, delimiter=settings.delimiter)
+            kept = {key: value for key, value in metric.variables.items() if key not in excluded}
+            return replace(metric, variables={**kept, **additional}, delimiter=settings.delimiter)
+        if metric.delimiter != settings.delimiter:
+            return replace(metric, delimiter=settings.delimiter)
+        return metric
 
     # The thread.
 

@@ -137,10 +137,15 @@ class _Rule:
     def has(self, metric: ReportedMetric) -> bool:
         kind = "histogram" if metric.kind.value == "distribution" else metric.kind.value
         return (
-            fnmatch.fnmatchcase(".".join(metric.logical_scope), self.scope)
-            and any(fnmatch.fnmatchcase(metric.name, name) for name in self.names)
-            and any(fnmatch.fnmatchcase(kind, each) for each in self.kinds)
+            _matches(".".join(metric.logical_scope), self.scope)
+            and any(_matches(metric.name, name) for name in self.names)
+            and any(_matches(kind, each) for each in self.kinds)
         )
+
+
+def _matches(text: str, pattern: str) -> bool:
+    # Most filters let everything pass, and they are asked for every metric of every report.
+    return pattern == "*" or fnmatch.fnmatchcase(text, pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,14 @@ class _Collected:
         """One family for each name, with a sample for every place that has it."""
         client = _client()
         families: dict[str, Metric] = {}
-        for metric in self._metrics():
-            labels = self._labels(metric.variables)
+        places: dict[int, dict[str, str]] = {}  # the metrics of one place share their variables
+        metrics = list(self._metrics())
+        for metric in metrics:
+            labels = places.get(id(metric.variables))
+            if labels is None:
+                labels = places[id(metric.variables)] = self._labels(metric.variables)
             is_summary = isinstance(metric.value, HistogramSummary)
-            name = _PREFIX + _clean("_".join((*metric.logical_scope, metric.name)))
+            name = _name(metric.logical_scope, metric.name)
             for suffix, extra, value in _samples(metric.value):
                 key = name if is_summary else name + suffix
                 if key not in families:
@@ -64,7 +68,7 @@ class _Collected:
                     families[key] = client.Metric(
                         key, f"{metric.name} (scope: {'_'.join(metric.logical_scope)})", kind
                     )
-                families[key].add_sample(name + suffix, {**labels, **extra}, value)
+                families[key].add_sample(name + suffix, {**labels, **extra} if extra else labels, value)
         return families.values()
 
     def _labels(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +95,13 @@ def _samples(value: Any) -> Iterator[tuple[str, dict[str, str], float]]:
                 yield "", {}, figure
 
 
-@lru_cache(maxsize=4096)  # the same names come with every scrape
+# The same names come with every scrape.
+@lru_cache(maxsize=4096)
+def _name(logical_scope: tuple[str, ...], name: str) -> str:
+    return _PREFIX + _clean("_".join((*logical_scope, name)))
+
+
+@lru_cache(maxsize=4096)
 def _clean(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text)
 
