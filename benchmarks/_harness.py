@@ -178,12 +178,13 @@ def tree_cpu_seconds() -> dict[int, float]:
 def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
     """Every process: (id, (parent, CPU seconds))."""
     tick = os.sysconf("SC_CLK_TCK")
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
         try:
-            fields = path.read_text().rpartition(")")[2].split()
+            with open(f"/proc/{pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        yield int(path.parent.name), (int(fields[1]), sum(map(int, fields[11:13])) / tick)
+        yield int(pid), (int(fields[1]), sum(map(int, fields[11:13])) / tick)
 
 
 class PeakMemory:

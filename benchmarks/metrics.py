@@ -2,9 +2,10 @@
 
 The keyed program of `efficiency` with everything on - reports of the tasks every half second, a page for Prometheus that is
 read once a second, latency markers ten times a second - against the same program with everything off that can be: no reports
-but the last, no reporter, no markers. Both sides take turns, and each round gives one ratio; the median of them counts, because
-a machine that becomes slower does so for both sides of a round. The ratio to trust is that of CPU seconds per record, of all
-processes together: on a busy machine wall time is that of the other programs.
+but the last, no reporter, no markers. Each side is a process with a Spark of its own, and both run *at the same time* on the same
+cores, again and again: what else the machine does, and how fast it is just now, is the same for both. Sides that took turns
+differed by ten per cent and more from round to round. The ratio is that of CPU seconds per record, of all
+processes of a side together; the median of the rounds counts.
 
 Nothing is measured for a record, so what it costs can be had without the noise of a full machine, too: the same job with a
 hundred records a second, with everything on and off, and how many seconds of a processor a second of watching takes. A
@@ -19,18 +20,22 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from _harness import (
     PARALLELISM,
+    Cost,
     at_least,
     at_most,
     cycling,
+    measured,
     median,
     note,
     parser,
@@ -49,11 +54,13 @@ from latency import TimedSource
 
 TARGET = 0.97
 SHARE_TARGET = 3.0  # per cent of all cores
+REPETITIONS = 10
 REST_RATE = 100.0
 REST_SECONDS = (3.0, 15.0)
 SCRAPE_SECONDS = 1.0
 #: So far apart that the start of a job, whose cost differs by a tenth of a second or two, is below a per cent of the difference.
-SIZES = (500_000, 20_500_000)
+SIZES = (500_000, 12_500_000)
+QUICK_SIZES = (500_000, 2_500_000)
 OFF = {"firesteel.metrics.interval": "1 h"}
 
 
@@ -97,14 +104,92 @@ class Scraper:
                 continue  # between two jobs there is no page
 
 
+# Two sides at the same time ----------------------------------------------------------------------------
+
+
 def run_keyed(count: int, options: dict[str, str]) -> None:
-    """The keyed program to its end."""
+    """The keyed program to its end, with one task before and one behind the exchange: the other side has as many."""
     configuration = Configuration.from_dict(options)
-    env: Any = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(
-        PARALLELISM
-    )
+    env: Any = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
     keyed(cycling(env, readings, count)).add_sink(DiscardingSink())
     env.execute("keyed")
+
+
+class Side:
+    """A process with a warm Spark that runs the keyed program whenever it is told; ``port`` is that of its page, if it has one."""
+
+    def __init__(self, port: int | None) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--side", "off" if port is None else str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Side:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def begin(self, count: int) -> None:
+        """Have it run the program with so many records."""
+        assert self._process.stdin is not None
+        print(count, file=self._process.stdin, flush=True)
+
+    def end(self) -> Cost:
+        """What that took."""
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit("a side has ended; its own message is above")
+        wall, cpu = answer.split()
+        return Cost(float(wall), float(cpu))
+
+
+def serve(port: str) -> None:
+    """The life of a side: a number of records on each line of its input, on each line of its output what they cost."""
+    options = OFF if port == "off" else everything_on(int(port))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for line in sys.stdin:
+        with measured() as cost:
+            run_keyed(int(line), options)
+        print(cost.wall, cost.cpu, file=answers, flush=True)
+
+
+def round_of(sides: Sequence[Side], sizes: tuple[int, int]) -> list[Cost]:
+    """What a record costs on each side, when all of them run at the same time."""
+    costs = []
+    for count in sizes:
+        for side in sides:
+            side.begin(count)
+        costs.append([side.end() for side in sides])
+    records = sizes[1] - sizes[0]
+    return [
+        Cost((large - small).wall / records, (large - small).cpu / records)
+        for small, large in zip(*costs, strict=True)
+    ]
+
+
+def rounds(repetitions: int, sizes: tuple[int, int], port: int) -> tuple[list[Cost], list[Cost]]:
+    """What a record costs with metrics and without; who is told first changes."""
+    watched: list[Cost] = []
+    alone: list[Cost] = []
+    with Side(port) as on, Side(None) as off:
+        round_of([on, off], (0, sizes[1]))  # the JVM compiles what is hot for longer than a small job takes
+        for repetition in range(repetitions):
+            order = [on, off] if repetition % 2 else [off, on]
+            costs = dict(zip(order, round_of(order, sizes), strict=True))
+            watched.append(costs[on])
+            alone.append(costs[off])
+            note(" against ".join(f"{cost.cpu * 1e6:.3f} us" for cost in (costs[on], costs[off])))
+    return watched, alone
+
+
+# At rest -----------------------------------------------------------------------------------------------
 
 
 def run_at_rest(seconds: float, options: dict[str, str]) -> None:
@@ -121,6 +206,8 @@ def run_at_rest(seconds: float, options: dict[str, str]) -> None:
 
 def watching(repetitions: int, on: dict[str, str]) -> float:
     """Seconds of a processor that a second of watching takes."""
+    for options in (on, OFF):
+        run_at_rest(REST_SECONDS[0], options)  # Spark starts here
     watched, alone = in_turns(
         repetitions,
         lambda: slope(lambda tenths: run_at_rest(tenths / 10, on), *(int(10 * s) for s in REST_SECONDS)),
@@ -138,21 +225,19 @@ def free_port() -> int:
 
 
 def main() -> None:
-    arguments: argparse.Namespace = parser(__doc__).parse_args()
-    results = begin(__file__, f"What metrics cost, parallelism {PARALLELISM}", arguments)
-    sizes = (500_000, 3_500_000) if arguments.quick else SIZES
-    port = free_port()
-    on = everything_on(port)
-    for options in (on, OFF):
-        run_keyed(sizes[1], options)  # the JVM compiles what is hot for longer than a small job takes
+    found = parser(__doc__)
+    found.add_argument("--side", metavar="PORT", help="for the processes that this one starts")
+    arguments: argparse.Namespace = found.parse_args()
+    if arguments.side is not None:
+        serve(arguments.side)
+        return
+    results = begin(__file__, "What metrics cost, both sides at the same time", arguments)
+    port, port_at_rest = free_port(), free_port()
     with Scraper(port).running() as scraper:
-        watched, alone = in_turns(
-            1 if arguments.quick else 10,  # each side is first in half of them
-            lambda: slope(lambda count: run_keyed(count, on), *sizes),
-            lambda: slope(lambda count: run_keyed(count, OFF), *sizes),
-        )
-        seconds = watching(1 if arguments.quick else 5, on)
+        watched, alone = rounds(2, QUICK_SIZES, port) if arguments.quick else rounds(REPETITIONS, SIZES, port)
     note(f"{scraper.pages} pages were read, the last with {scraper.samples} samples")
+    with Scraper(port_at_rest).running():
+        seconds = watching(1 if arguments.quick else 5, everything_on(port_at_rest))
     by_cpu = [b.cpu / a.cpu for a, b in zip(watched, alone, strict=True)]
     share = 100 * seconds / (os.cpu_count() or 1)
     ratios = [b.wall / a.wall for a, b in zip(watched, alone, strict=True)]
