@@ -1,6 +1,6 @@
 """Hot readings (J23): readings -> how many of them were hot, counted by each task for itself, in operator state.
 
-`HotReadings` keeps one number per task. When the job goes on with more tasks, the numbers are dealt out, and some tasks get
+`HotReadings` keeps one number per task. When the job resumes with more tasks, the numbers are dealt out, and some tasks get
 none. `HotReadingsInParts` cuts its number into ten, so that every task gets something. `HotReadingsPerSensor` counts
 per sensor as well, in keyed state.
 """

@@ -232,7 +232,7 @@ def _deploy_master(
         client.wait_until_deployed()
         return client
     except BaseException as reason:
-        client.give_up(reason)
+        client.abort_submission(reason)
         raise
 
 

@@ -14,6 +14,7 @@ Fenced blocks of README and docs are marked:
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib.util
@@ -187,6 +188,24 @@ def test_hops_are_counted_and_each_is_the_file_that_its_link_says(name):
     assert [int(number) for number, _, _ in hops] == list(range(1, len(hops) + 1))
     assert len(hops) >= 8
     assert [file for _, shown, file in hops if file != f"../src/firesteel/{shown}"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "journey"),
+    [("journey_of_a_record.md", "a record's journey"), ("life_of_a_checkpoint.md", "a checkpoint's life")],
+)
+def test_the_first_sentence_of_the_file_of_a_hop_says_which_hop_it_is(name, journey):
+    page = ROOT / "docs" / name
+    hops = re.findall(r"^\| (\d+) \| \[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    sentences = {number: first_sentence(page.parent / file) for number, file in hops}
+    assert hops
+    assert {n: says for n, says in sentences.items() if f"hop {n} of {journey}" not in says} == {}
+
+
+def first_sentence(file: Path) -> str:
+    """That of the module's docstring, in one line."""
+    first, _, _ = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))).partition("\n\n")
+    return " ".join(first.split()).split(". ")[0]
 
 
 def test_paths_between_backticks_exist():

@@ -280,7 +280,7 @@ class World:
         assert self.status is JobStatus.RUNNING, "nobody commits in an attempt that ends"
         for other, kind in world.under_way.items():
             if world.acknowledged[other] != set(SUBTASKS):
-                assert other > checkpoint_id or kind is CheckpointKind.SAVEPOINT, "older ones are given up"
+                assert other > checkpoint_id or kind is CheckpointKind.SAVEPOINT, "older ones are aborted"
                 assert not final, "nothing goes on behind the checkpoint that ends the job"
         del world.under_way[checkpoint_id]
         found = self.checkpoints.newest_valid(lambda text: None)

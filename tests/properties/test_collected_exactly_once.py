@@ -86,7 +86,7 @@ class Job:
         self._records = self._buffer.records()
         self._complete: Checkpoint | None = None
         self._pending: list[Checkpoint] = []
-        self._late: Checkpoint | None = None  # given up, and yet it may become complete
+        self._late: Checkpoint | None = None  # aborted, and yet it may become complete
         self._checkpoints = 0
         self._attempt = 0
         self.happened: Counter[str] = Counter()

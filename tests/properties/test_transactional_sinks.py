@@ -176,7 +176,7 @@ class Run:
             self._position += 1
 
     def checkpoint(self, outcome: str, kind: CheckpointKind = CheckpointKind.CHECKPOINT) -> None:
-        """A checkpoint that is completed, completed without anybody hearing of it, or given up."""
+        """A checkpoint that is completed, completed without anybody hearing of it, or aborted."""
         assert self._running is not None
         number, self._next_id = self._next_id, self._next_id + 1
         taken = self._running.checkpoint(number, kind)

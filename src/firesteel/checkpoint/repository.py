@@ -1,4 +1,4 @@
-"""The checkpoints of one job: publish, find the newest that can be used, delete what is no longer needed.
+"""The checkpoints of one job, hop 11 of a checkpoint's life: publish, find the newest, delete what is not needed.
 
 **Drivers are fenced by epochs.** A driver that starts to work on a job `claims <JobCheckpoints.claim>` the next epoch.
 Object stores do not refuse the second of two writers of one name, so every claim has a name of its own, and a driver
@@ -63,11 +63,11 @@ from firesteel.common.errors import (
     StorageError,
 )
 
-__all__ = ["JobCheckpoints", "JobDirectory", "jobs_in"]
+__all__ = ["DirectoryOwner", "JobCheckpoints", "jobs_in"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobDirectory:
+class DirectoryOwner:
     """Whose checkpoints a directory holds."""
 
     job_id: str
@@ -78,11 +78,11 @@ class JobDirectory:
         return (json.dumps(dataclasses.asdict(self), indent=1) + "\n").encode()
 
     @staticmethod
-    def decode(data: bytes, file: str) -> JobDirectory:
+    def decode(data: bytes, file: str) -> DirectoryOwner:
         """Read the file that says it."""
         try:
             fields = json.loads(data)
-            return JobDirectory(str(fields["job_id"]), str(fields["job_name"]))
+            return DirectoryOwner(str(fields["job_id"]), str(fields["job_name"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptStateError("this file does not say whose directory it is", file=file) from error
 
@@ -113,13 +113,13 @@ class _SavepointPointer:
             raise CorruptStateError("this file does not say where the savepoint is", file=file) from error
 
 
-def jobs_in(storage: Storage) -> list[JobDirectory]:
+def jobs_in(storage: Storage) -> list[DirectoryOwner]:
     """The jobs that have checkpoints below a checkpoint directory."""
     jobs = []
     for name in storage.list():
         marker = f"{name}/{layout.JOB_MARKER}"
         if storage.exists(marker):
-            jobs.append(JobDirectory.decode(storage.read(marker), marker))
+            jobs.append(DirectoryOwner.decode(storage.read(marker), marker))
     return jobs
 
 
@@ -144,7 +144,7 @@ class JobCheckpoints:
         self._directory_id: str | None = None  # of the checkpoint directory in which the job was seen
         self._open_directory = open_directory
         self._storage = storage.at(job_id)
-        self._owner = JobDirectory(job_id, job_name)
+        self._owner = DirectoryOwner(job_id, job_name)
         self._retained = retained
         self._known: dict[int, Manifest] = {}  # complete, and not deleted by this driver
         self._lock = threading.Lock()  # guards `_known`
@@ -194,7 +194,7 @@ class JobCheckpoints:
                 self._storage.delete(claim)
                 raise JobTakenOverError(
                     f"{shown(self.root)} was deleted while this driver claimed job {self._owner.job_id} "
-                    f"({self._owner.job_name}): another driver has ended the job; start it again if it shall run anew"
+                    f"({self._owner.job_name}): another driver has ended the job; start it again if it shall run from the beginning"
                 )
             if [name for name in names if (layout.epoch_of_file(name) or 0) >= epoch] == [claim]:
                 break
@@ -305,7 +305,7 @@ class JobCheckpoints:
             except StorageError:
                 if not self._storage.exists(layout.JOB_MARKER):
                     raise
-        owner = JobDirectory.decode(self._storage.read(layout.JOB_MARKER), layout.JOB_MARKER)
+        owner = DirectoryOwner.decode(self._storage.read(layout.JOB_MARKER), layout.JOB_MARKER)
         if owner != self._owner:
             raise StateError(
                 f"{shown(self.root)} belongs to another job, {owner.job_name!r} ({owner.job_id}); this is "

@@ -12,7 +12,7 @@ import click
 
 from firesteel.cli.target import Target
 from firesteel.common.errors import FiresteelError
-from firesteel.jobmaster.remote.history import EndedJob, ended_jobs
+from firesteel.jobmaster.remote.history import HistoryEntry, ended_jobs
 from firesteel.jobmaster.remote.registry import RegistryEntry, entries
 from firesteel.jobmaster.terminal.progress_lines import duration
 from firesteel.rest.client import NotReachableError, RestClient, RestClientError
@@ -133,12 +133,12 @@ def find_job(target: Target, job_id: str | None) -> FoundJob:
     raise click.ClickException("\n".join([problem, *gone, _listed(target)]))
 
 
-def _end_of(job_id: str) -> EndedJob | None:
+def _end_of(job_id: str) -> HistoryEntry | None:
     over = [job for job in ended_jobs() if job.job_id.startswith(job_id.lower())]
     return over[-1] if over else None
 
 
-def why_gone(job: FoundJob) -> EndedJob | None:
+def why_gone(job: FoundJob) -> HistoryEntry | None:
     """How a job of this machine has ended whose driver answers no more; None when nobody knows."""
     return _end_of(job.job_id) if job.target.url is None else None
 
@@ -157,7 +157,7 @@ def job_line(job: FoundJob) -> str:
     return f"{_moment(job.started)} : {job.job_id} : {job.name} ({job.state}){over}{rest}"
 
 
-def ended_line(job: EndedJob) -> str:
+def ended_line(job: HistoryEntry) -> str:
     """One line about a job that is over: as of one that runs, with when and why it ended."""
     reason = f": {job.reason}" if job.reason else ""
     return (

@@ -56,7 +56,7 @@ from firesteel.service.folder import JobFolder, read_json, write_json
 from firesteel.service.manager_paths import executor_owner
 from firesteel.service.plans import PLAN_FILE
 from firesteel.service.processes import mark_of, this_machine
-from firesteel.service.records import DriverReport, JobReport, Orders, Submission
+from firesteel.service.records import DriverReport, JobReport, Orders, SubmittedProgram
 
 __all__ = ["main"]
 
@@ -121,7 +121,7 @@ def _defaults(folder: JobFolder) -> dict[str, Any]:
     return dict(read_json(folder.path.parent.parent / "defaults.json") or {})
 
 
-def _options(folder: JobFolder, submission: Submission) -> dict[str, Any]:
+def _options(folder: JobFolder, submission: SubmittedProgram) -> dict[str, Any]:
     """What the submission asks for, with its files where they are now."""
     files = folder.files
     options: dict[str, Any] = dict(submission.options)
@@ -146,7 +146,7 @@ def _unpacked_cache(files: Path, name: str | None) -> str:
     return f"#{target}"
 
 
-def _program(folder: JobFolder, submission: Submission) -> Program:
+def _program(folder: JobFolder, submission: SubmittedProgram) -> Program:
     script = None if submission.script is None else str(folder.files / submission.script)
     python_files = tuple(str(folder.files / name) for name in submission.python_files)
     return Program(script, submission.module, submission.arguments, submission.pyflink, python_files)
@@ -155,7 +155,7 @@ def _program(folder: JobFolder, submission: Submission) -> Program:
 class ServiceJob(launch.JobObserver):
     """What a driver tells the service of itself and its jobs, and the slots that it asks for."""
 
-    def __init__(self, folder: JobFolder, submission: Submission) -> None:
+    def __init__(self, folder: JobFolder, submission: SubmittedProgram) -> None:
         self._folder = folder
         self._submission = submission
         self._resume = folder.orders().resume

@@ -114,7 +114,7 @@ def check_function(function: Any, used_by: str, method: str) -> None:
 
 
 def uncallable(function: Callable[..., Any], arguments: int) -> str | None:
-    """Why a function cannot be called with so many arguments; None when it can."""
+    """Why a function cannot be called with that many arguments; None when it can."""
     try:
         inspect.signature(function, follow_wrapped=False).bind(*range(arguments))
     except TypeError as error:

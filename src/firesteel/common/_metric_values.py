@@ -179,7 +179,7 @@ class JobMetrics:
     >>> [value.value for value in metrics.values], metrics.total("cache.hits")
     ([3, 4], 7)
 
-    They begin anew when the job is restarted: what an attempt has counted is gone with it. What has to survive belongs
+    They begin again when the job is restarted: what an attempt has counted is gone with it. What has to survive belongs
     into state, or into an accumulator whose record is replayed with the input.
     """
 

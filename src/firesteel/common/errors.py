@@ -24,7 +24,7 @@
     │       └── FileMissingError              a file that should be there is not
     ├── StateError                        saved state cannot be used
     │   ├── CorruptStateError               a checkpoint, savepoint or state file is damaged or cut off
-    │   ├── IncompatibleStateError          the state does not fit the program that wants to go on with it
+    │   ├── IncompatibleStateError          the state does not fit the program that wants to resume from it
     │   └── NoSuchSnapshotError             there is no checkpoint or savepoint at a place
     ├── QueryableStateError               a query of a running job's state has no answer
     │   ├── UnknownKvStateLocationError     the job has no queryable state of this name
@@ -281,7 +281,7 @@ class CorruptStateError(StateError):
 
 
 class IncompatibleStateError(StateError):
-    """Saved state does not fit the program that wants to go on with it."""
+    """Saved state does not fit the program that wants to resume from it."""
 
 
 class NoSuchSnapshotError(StateError):
@@ -486,7 +486,7 @@ class CheckpointError(JobExecutionError):
 
 
 class RescaleError(JobExecutionError):
-    """A job goes on with the parallelism that it had, although somebody wanted another one."""
+    """A job keeps the parallelism that it had, although somebody wanted another one."""
 
 
 def _short_bytes(message: object, limit: int = 200) -> str:

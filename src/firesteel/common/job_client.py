@@ -37,7 +37,7 @@ class JobClient(abc.ABC):
 
     @abc.abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Take a savepoint while the job goes on; the future holds its path."""
+        """Take a savepoint while the job continues; the future holds its path."""
 
     @abc.abstractmethod
     def get_accumulators(self) -> CompletableFuture:

@@ -374,7 +374,7 @@ FLAMEGRAPH_REFRESH = _required(
     "rest.flamegraph.refresh-interval",
     DURATION,
     _s(60),
-    "After this time tasks are sampled anew, if somebody asks.",
+    "After this time tasks are sampled again, if somebody asks.",
 )
 FLAMEGRAPH_CLEANUP = _required(
     "rest.flamegraph.cleanup-interval",
@@ -457,13 +457,13 @@ CHECKPOINTING_MODE = _required(
     "Whether barriers are aligned (EXACTLY_ONCE) or not (AT_LEAST_ONCE).",
 )
 CHECKPOINTING_TIMEOUT = _required(
-    "execution.checkpointing.timeout", DURATION, _s(600), "A checkpoint that takes longer is given up."
+    "execution.checkpointing.timeout", DURATION, _s(600), "A checkpoint that takes longer is aborted."
 )
 WAITING_INPUT_LIMIT = _required(
     "firesteel.input.waiting-limit",
     MEMORY,
     2**30,
-    "Most bytes of input that wait in a subtask, beyond 64 MB in files: if it is for barriers the checkpoint is given up.",
+    "Most bytes of input that wait in a subtask, beyond 64 MB in files: if it is for barriers the checkpoint is aborted.",
     "task.checkpoint.alignment.max-size",
 )
 CHECKPOINTING_MIN_PAUSE = _required(
@@ -542,7 +542,7 @@ CHECKPOINTING_AFTER_TASKS_FINISH = _required(
     "execution.checkpointing.checkpoints-after-tasks-finish",
     BOOLEAN,
     True,
-    _IGNORED + "checkpoints always go on after some tasks have finished.",
+    _IGNORED + "checkpoints always continue after some tasks have finished.",
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
 )
 CHECKPOINTING_RESUME = _required(

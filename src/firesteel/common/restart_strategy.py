@@ -246,7 +246,7 @@ class RestartStrategies:
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: Delay
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
-        """Restart so many times, each after the same time (milliseconds or a timedelta)."""
+        """Restart that many times, each after the same time (milliseconds or a timedelta)."""
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, delay_between_attempts
         )

@@ -49,7 +49,7 @@ class TimestampAssigner(abc.ABC, Generic[T]):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Watermark:
-    """The claim that no record with this timestamp or an earlier one follows."""
+    """The promise that no record with this timestamp or an earlier one follows."""
 
     timestamp: int
 
@@ -63,7 +63,7 @@ class WatermarkOutput(abc.ABC):
 
     @abc.abstractmethod
     def mark_idle(self) -> None:
-        """Let downstream clocks go on without this stream."""
+        """Let downstream clocks advance without this stream."""
 
     @abc.abstractmethod
     def mark_active(self) -> None:
@@ -247,7 +247,7 @@ class WatermarkStrategy(Generic[T]):
 
     @classmethod
     def for_generator(cls, supplier: Callable[[], WatermarkGenerator[T]]) -> WatermarkStrategy[T]:
-        """Return a strategy with watermarks from the user's generator, built anew in each subtask (as in Java Flink)."""
+        """Return a strategy with watermarks from the user's generator, built in each subtask (as in Java Flink)."""
         if not callable(supplier):
             raise WrongArgumentError(
                 f"for_generator takes a class or function that builds a generator, got {supplier!r}"

@@ -1,4 +1,4 @@
-"""The plans of one program for other parallelisms: what a job that runs can go on as.
+"""The plans of one program for other parallelisms: what a job that runs can continue as.
 
 A plan that is made again has the operators of the first one, and with them its state. Its vertices begin where they began,
 also where operators could be chained now, so that whoever watches a vertex finds it again; a vertex is split where only some of

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
-from firesteel.connectors.backoff import Backoff, drop, given_up
+from firesteel.connectors.backoff import Backoff, drop, retries_exhausted
 from firesteel.connectors.hand_over import CAPACITY, HandOver
 from firesteel.connectors.handed_reader import CLOSE_SECONDS
 from firesteel.connectors.message_source import MessageSource, times_of
@@ -68,7 +68,7 @@ class AcknowledgingSource(MessageSource[T]):
     """Reads a queue through an `AcknowledgingClient`.
 
     ``retry_on`` are errors of a connection after which a new one is made, as often as ``backoff`` says; messages that come
-    begin the count anew. ``recognises``: messages have ids, and those that come again are left out. ``capacity``: so many
+    begin the count again. ``recognises``: messages have ids, and those that come again are left out. ``capacity``: how many
     messages wait for the task at the most, and a batch more; fewer for large ones.
     """
 
@@ -261,7 +261,7 @@ class _QueueThread:
         if pause is not None:
             _log.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
         elif retried:
-            told = given_up(what, error, self._tried + 1)
+            told = retries_exhausted(what, error, self._tried + 1)
             told.__cause__ = error
             self.hand_over.fail(told)
         else:

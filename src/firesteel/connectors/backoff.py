@@ -36,16 +36,16 @@ class Backoff:
             )
 
     def pause(self, tried: int) -> float | None:
-        """How long to wait after so many tries that were made again; None when it is enough."""
+        """How long to wait after that many tries that were made again; None when it is enough."""
         if tried >= self.tries:
             return None
         return float(min(self.most, self.first * 2.0 ** min(tried, 60)))
 
 
-def given_up(what: str, error: BaseException, tries: int) -> JobExecutionError:
+def retries_exhausted(what: str, error: BaseException, tries: int) -> JobExecutionError:
     """The error of something that did not work however often it was tried.
 
-    >>> given_up("reading the queue 'a'", ConnectionRefusedError("nobody listens"), 3)
+    >>> retries_exhausted("reading the queue 'a'", ConnectionRefusedError("nobody listens"), 3)
     JobExecutionError("reading the queue 'a' failed in 3 tries: ConnectionRefusedError: nobody listens")
     """
     times = "failed" if tries == 1 else f"failed in {tries} tries"
@@ -61,7 +61,7 @@ def insist(action: Callable[[], T], retry_on: tuple[type[Exception], ...], backo
         except retry_on as error:
             pause = backoff.pause(tried)
             if pause is None:
-                raise given_up(what, error, tried + 1) from error
+                raise retries_exhausted(what, error, tried + 1) from error
             _log.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
             tried += 1
             time.sleep(pause)

@@ -14,7 +14,7 @@ from typing import Any, Generic
 
 from firesteel.common._override import override
 from firesteel.common.errors import InvalidArgumentError
-from firesteel.connectors.backoff import Backoff, drop, given_up
+from firesteel.connectors.backoff import Backoff, drop, retries_exhausted
 from firesteel.contracts.sink import IN, Sink, SinkContext, SinkFunction, SinkWriter
 
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class _BatchingWriter(SinkWriter[Any]):
                 tried = tried if len(batch) == before else 0  # it goes on, so it will end
                 pause = self._pause(tried, error)
                 if pause is None:
-                    raise given_up(self._what(batch), error, tried + 1) from error
+                    raise retries_exhausted(self._what(batch), error, tried + 1) from error
                 _log.warning("%s: again in %.1f s, after %s", self._what(batch), pause, error)
                 tried += 1
                 time.sleep(pause)  # nothing else is to be done: what comes has to wait behind this batch

@@ -1,4 +1,4 @@
-"""Generated records at a chosen rate: a function from index to value."""
+"""Generated records, hop 1 of a record's journey: a function from index to value, at a chosen rate."""
 
 from __future__ import annotations
 

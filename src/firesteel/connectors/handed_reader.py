@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
-from firesteel.connectors.backoff import Backoff, given_up, insist
+from firesteel.connectors.backoff import Backoff, insist, retries_exhausted
 from firesteel.connectors.hand_over import CAPACITY, Fetched, HandOver
 from firesteel.connectors.message_source import MessageSource, times_of
 from firesteel.contracts.source import Boundedness, Polled, SourceReader, SourceReaderContext, T
@@ -36,8 +36,8 @@ class HandedSource(MessageSource[T]):
     """What sources with a blocking and with an asyncio client have in common.
 
     ``retry_on`` are the errors of a connection after which reading is begun again at the last position, as often as
-    ``backoff`` says; a batch that comes begins the count anew. Any other error fails the task.
-    ``gives_away``: as in `SourceReader`. ``capacity``: so many records wait for the task at the most, and a batch more;
+    ``backoff`` says; a batch that comes begins the count again. Any other error fails the task.
+    ``gives_away``: as in `SourceReader`. ``capacity``: how many records wait for the task at the most, and a batch more;
     fewer for large records.
     """
 
@@ -109,7 +109,7 @@ class Reading:
 
 
 def _with_cause(error: BaseException, source: HandedSource[Any], tries: int) -> BaseException:
-    told = given_up(source.describe(), error, tries)
+    told = retries_exhausted(source.describe(), error, tries)
     told.__cause__ = error
     return told
 

@@ -66,7 +66,7 @@ class Pacer:
         return max(1, int((now - self._start) * self._rate) + 1 - self._emitted)
 
     def emitted(self, count: int) -> None:
-        """Note that so many records were emitted: it moves the time of the next ones."""
+        """Note that ``count`` records were emitted: it moves the time of the next ones."""
         self._emitted += count
 
     def next_time(self, remaining: int | None) -> float:

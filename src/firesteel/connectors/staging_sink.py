@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from firesteel.common._override import override
-from firesteel.connectors.backoff import Backoff, drop, given_up, insist
+from firesteel.connectors.backoff import Backoff, drop, insist, retries_exhausted
 from firesteel.contracts.sink import IN, CommitRequest, Committer, Sink, SinkContext, SinkFunction, SinkWriter
 
-#: A batch has so many records at the most; more of one checkpoint are several batches.
+#: How many records a batch has at the most; more of one checkpoint are several batches.
 BATCH_RECORDS = 10_000
 #: How often a batch is tried again, about a second after the last time.
 RETRIES = 8
@@ -106,7 +106,7 @@ class _StagingCommitter(Committer):
             except self._sink.retry_on as error:
                 drop(self.close, self._sink.describe())
                 if request.get_number_of_retries() >= RETRIES:
-                    raise given_up(self._sink.describe(), error, RETRIES + 1) from error
+                    raise retries_exhausted(self._sink.describe(), error, RETRIES + 1) from error
                 for left in requests[number:]:
                     left.retry_later()
                 return

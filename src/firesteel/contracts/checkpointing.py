@@ -67,7 +67,7 @@ class CheckpointedFunction(ABC):
 
 
 class ListCheckpointed(ABC):
-    """A function whose state is one list; when the parallelism changes its elements are dealt out anew."""
+    """A function whose state is one list; when the parallelism changes its elements are redistributed."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
@@ -86,7 +86,7 @@ class CheckpointListener(ABC):
         """The checkpoint, and with it every earlier one, will never be undone."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up.
+        """The checkpoint was aborted.
 
         Undo nothing that belongs to it: its records are not read again, and a later checkpoint takes them over. A storage
         that answers too late may even make it complete, so that a job resumes from it.

@@ -107,7 +107,7 @@ class _OnOneSide(Evictor[Any, Any]):
 
 
 class CountEvictor(_OnOneSide):
-    """Keeps the last so many elements.
+    """Keeps the last n elements.
 
     >>> elements = [TimestampedValue(n) for n in range(5)]
     >>> CountEvictor.of(2).evict_before(elements, 5, None, None)

@@ -114,9 +114,9 @@ class SinkWriter(ABC, Generic[IN]):
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """What a new writer needs to go on, as a list of picklable objects; after `prepare_commit`.
+        """What a new writer needs to resume, as a list of picklable objects; after `prepare_commit`.
 
-        When the parallelism changes, they are dealt out anew. They are for `Sink.restore_writer`.
+        When the parallelism changes, they are redistributed. They are for `Sink.restore_writer`.
         """
         return []
 

@@ -3,7 +3,7 @@
 A `Source` is a picklable description; each subtask asks it for a live `SourceReader` and polls that
 for whole batches. What there is to read is cut into *splits*: picklable objects that say where to read and how far
 the reader has come. Readers' splits are part of every checkpoint, and after a failure or with another parallelism
-they are dealt out to the readers anew. There are three kinds of sources:
+they are redistributed to the readers. There are three kinds of sources:
 
 - `Source.create_enumerator` makes a `SplitEnumerator`: one object in the job master that finds splits while the job
   runs and assigns them to readers;
@@ -85,7 +85,7 @@ class Polled:
     A reader of several splits (partitions, files) names in ``split`` the one that values and signals are of,
     so that each has watermarks of its own; None stands for the whole reader. ``splits_added`` are new to the
     reader, before the values: event time waits for their first records. ``splits_ended`` are over, after the
-    values: event time goes on without them.
+    values: event time advances without them.
 
     ``bad`` are messages that could not be deserialized, of a source that `Source.decodes`. The first one fails the job,
     unless the program has said otherwise with ``on_error``. ``ignored`` is how many errors the schema has passed over
@@ -132,7 +132,7 @@ class SourceReader(ABC):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """The splits that are not read to their end, with the positions up to which polls have given records.
 
-        They go into the checkpoint. The reader goes on, so it must hand out copies of what it will change.
+        They go into the checkpoint. The reader continues, so it must hand out copies of what it will change.
         """
         return []
 
@@ -140,7 +140,7 @@ class SourceReader(ABC):
         """What was read before the checkpoint will never be asked for again."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was aborted."""
 
     def handle_source_event(self, event: Any) -> None:
         """The enumerator has something to say."""
@@ -280,13 +280,13 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """All that is needed to go on, as a picklable object: at least the splits not yet assigned."""
+        """All that is needed to resume, as a picklable object: at least the splits not yet assigned."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint, and with it every earlier one, will never be undone."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was aborted."""
 
     def handle_source_event(self, subtask: int, event: Any) -> None:
         """A reader has something to say."""

@@ -161,7 +161,7 @@ class StreamOperator(Function, CheckpointedFunction, CheckpointListener):
 
     @override
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Bring the states up to date. Nothing can be emitted here: the barrier has gone on already."""
+        """Bring the states up to date. Nothing can be emitted here: the barrier has been sent on already."""
 
     @override
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -293,7 +293,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
 
 
 class CountTrigger(_PatientTrigger):
-    """Fires with every so many elements; keeps them, unless wrapped in a `PurgingTrigger`."""
+    """Fires with every n-th element; keeps them, unless wrapped in a `PurgingTrigger`."""
 
     def __init__(self, window_size: int) -> None:
         if window_size <= 0:

@@ -241,7 +241,7 @@ class _ByCount(WindowAssigner[Any, CountWindow]):
 
 
 class CountTumblingWindowAssigner(_ByCount):
-    """Windows of so many records of a key, one after the other."""
+    """Windows of n records of a key, one after the other."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = _positive(window_size, "a count window needs a size")
@@ -268,7 +268,7 @@ class CountTumblingWindowAssigner(_ByCount):
 
 
 class CountSlidingWindowAssigner(_ByCount):
-    """Windows of so many records of a key, one starting every so many records; each fires when it is full."""
+    """Windows of n records of a key, one starting every m records; each fires when it is full."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         self._window_size = _positive(window_size, "a count window needs a size")

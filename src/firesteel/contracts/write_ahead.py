@@ -29,8 +29,8 @@ class CheckpointCommitter(ABC):
 
     It cannot be the job's own state, because that goes back to an earlier checkpoint after a failure.
 
-    Every start of a task has notes of its own: numbers of checkpoints begin anew when a job does, and two jobs that start
-    from one savepoint both go on counting from there. Records keep with them which notes are theirs. For those of an
+    Every start of a task has notes of its own: numbers of checkpoints begin again when a job does, and two jobs that start
+    from one savepoint both continue counting from there. Records keep with them which notes are theirs. For those of an
     earlier start there is a copy of the committer, as it was when the program was built.
     """
 

@@ -1,7 +1,8 @@
-"""What the job master has to say to one task: a queue, and a thread that writes it to the task's connection.
+"""What the job master has to say to one task: hop 3 of a checkpoint's life.
 
-Whoever sends never waits for a task that does not read: not the job master's thread, which all tasks share. A task that
-reads nothing for `heartbeat.timeout`, or leaves too much waiting, has its connection cut, which makes it a lost one.
+It is a queue, and a thread that writes it to the task's connection. Whoever sends never waits for a task that
+does not read: not the job master's thread, which all tasks share. A task that reads nothing for `heartbeat.timeout`, or
+leaves too much waiting, has its connection cut, which makes it a lost one.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from firesteel.plan.shipped import Shipped
 
 __all__ = ["Key", "KeyLike", "key_of"]
 
-#: One part of a key, as programs write it.
+#: One component of a key, as programs write it.
 KeyLike = KeySelector | Callable[[Any], Any] | int | str
 
 _EXPECTED = "a KeySelector, a function of one value, a field position or a field name"
@@ -44,7 +44,7 @@ class Key(NamedTuple):
     annotation: Annotation | None = None
 
 
-class _Part(NamedTuple):
+class _Component(NamedTuple):
     selector: KeySelector | Callable[[Any], Any]
     type: TypeInformation | None
     position: int | None
@@ -52,22 +52,22 @@ class _Part(NamedTuple):
 
 
 def key_of(
-    parts: Sequence[KeyLike],
+    components: Sequence[KeyLike],
     record_type: TypeInformation | None,
     key_type: TypeInformation | None,
     used_by: str = "key_by()",
     annotation: Annotation | None = None,
 ) -> Key:
-    """The selector for all ``parts`` together; several of them make a tuple.
+    """The selector for all ``components`` together; several of them make a tuple.
 
     ``annotation`` is what is known of records without a declared type.
     """
-    if not parts:
+    if not components:
         raise wrong_argument(used_by, _EXPECTED, None)
     if key_type is not None and not isinstance(key_type, TypeInformation):
         raise wrong_argument(used_by, "a TypeInformation as its key type", key_type)
-    key_parts = [_part(part, record_type, used_by, annotation) for part in parts]
-    field_type = _type_of(key_parts)
+    chosen = [_component(component, record_type, used_by, annotation) for component in components]
+    field_type = _type_of(chosen)
     known_type = field_type if key_type is None else key_type
     if not _may_fit(field_type, key_type):
         expected = f"a key type for values of {field_type}, the declared type of the key field,"
@@ -76,33 +76,33 @@ def key_of(
         )
     if used_by != "partition_custom()":  # its keys say where records go, and are not those of any state
         _refuse_arrays(known_type, used_by)
-    rule = KeyRule(
-        _selector_of(key_parts), known_type, fits=known_type is not None and known_type == field_type
-    )
+    rule = KeyRule(_selector_of(chosen), known_type, fits=known_type is not None and known_type == field_type)
     shipped = replace(Shipped.of(rule, used_by), description=describe_function(rule.selector))
-    if all(part.is_field for part in key_parts):
-        shipped = replace(shipped, description=f"key field {', '.join(map(repr, parts))}")
-    return Key(shipped, known_type, Annotation.of_results(parts[0], "get_key") if len(parts) == 1 else None)
+    if all(component.is_field for component in chosen):
+        shipped = replace(shipped, description=f"key field {', '.join(map(repr, components))}")
+    return Key(
+        shipped, known_type, Annotation.of_results(components[0], "get_key") if len(components) == 1 else None
+    )
 
 
-def _part(
-    part: KeyLike, record_type: TypeInformation | None, used_by: str, annotation: Annotation | None
-) -> _Part:
-    if isinstance(part, bool):
-        raise wrong_argument(used_by, _EXPECTED, part)
-    if isinstance(part, (int, str)):
-        name = f"{used_by.removesuffix('()')}({part!r})"
+def _component(
+    component: KeyLike, record_type: TypeInformation | None, used_by: str, annotation: Annotation | None
+) -> _Component:
+    if isinstance(component, bool):
+        raise wrong_argument(used_by, _EXPECTED, component)
+    if isinstance(component, (int, str)):
+        name = f"{used_by.removesuffix('()')}({component!r})"
         if record_type is None and annotation is not None:
-            annotation.check_field(part, name)
-        steps, field_type = resolve(part, record_type, name)
+            annotation.check_field(component, name)
+        steps, field_type = resolve(component, record_type, name)
         position = steps[0] if len(steps) == 1 and isinstance(steps[0], int) else None
-        return _Part(getter(steps), field_type, position, True)
-    if not callable(part) and not isinstance(part, KeySelector):
-        raise wrong_argument(used_by, _EXPECTED, part)
-    check_callable(part, used_by, KeySelector)
-    _refuse_identity(part, used_by)
-    refuse_checkpointed(part, used_by, "a key must be the same whenever and wherever it is asked for")
-    return _Part(part, None, None, False)
+        return _Component(getter(steps), field_type, position, True)
+    if not callable(component) and not isinstance(component, KeySelector):
+        raise wrong_argument(used_by, _EXPECTED, component)
+    check_callable(component, used_by, KeySelector)
+    _refuse_identity(component, used_by)
+    refuse_checkpointed(component, used_by, "a key must be the same whenever and wherever it is asked for")
+    return _Component(component, None, None, False)
 
 
 def _refuse_identity(selector: KeySelector | Callable[[Any], Any], used_by: str) -> None:
@@ -129,9 +129,9 @@ def _is_protocol(kind: type) -> bool:
     return bool(getattr(kind, "_is_protocol", False))
 
 
-def _type_of(parts: list[_Part]) -> TypeInformation | None:
-    types = [part.type for part in parts if part.type is not None]
-    if len(types) != len(parts):
+def _type_of(components: list[_Component]) -> TypeInformation | None:
+    types = [component.type for component in components if component.type is not None]
+    if len(types) != len(components):
         return None
     return types[0] if len(types) == 1 else TupleTypeInfo(types)
 
@@ -173,13 +173,13 @@ def _refuse_arrays(key_type: TypeInformation | None, used_by: str) -> None:
         )
 
 
-def _selector_of(parts: list[_Part]) -> KeySelector | Callable[[Any], Any]:
-    if len(parts) == 1:
-        return parts[0].selector
-    positions = [part.position for part in parts if part.position is not None]
-    if len(positions) == len(parts):
+def _selector_of(components: list[_Component]) -> KeySelector | Callable[[Any], Any]:
+    if len(components) == 1:
+        return components[0].selector
+    positions = [component.position for component in components if component.position is not None]
+    if len(positions) == len(components):
         return itemgetter(*positions)
-    selectors = tuple(part.selector for part in parts)
+    selectors = tuple(component.selector for component in components)
     plain = [selector for selector in selectors if not isinstance(selector, KeySelector)]
     if len(plain) == len(selectors):
         return partial(_composite, tuple(plain))
@@ -193,23 +193,25 @@ def _composite(readers: tuple[Callable[[Any], Any], ...], value: Any) -> tuple[A
 class _CompositeKeySelector(KeySelector[Any, Any]):
     """Several selectors of which some want to be opened."""
 
-    def __init__(self, parts: tuple[KeySelector | Callable[[Any], Any], ...]) -> None:
-        self._rich = [part for part in parts if isinstance(part, KeySelector)]
-        self._readers = tuple(part.get_key if isinstance(part, KeySelector) else part for part in parts)
+    def __init__(self, components: tuple[KeySelector | Callable[[Any], Any], ...]) -> None:
+        self._rich = [component for component in components if isinstance(component, KeySelector)]
+        self._readers = tuple(
+            component.get_key if isinstance(component, KeySelector) else component for component in components
+        )
 
     @override
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open those that want it."""
-        for part in self._rich:
-            part.open(runtime_context)
+        for component in self._rich:
+            component.open(runtime_context)
 
     @override
     def close(self) -> None:
         """Close those that were opened."""
-        for part in self._rich:
-            part.close()
+        for component in self._rich:
+            component.close()
 
     @override
     def get_key(self, value: Any) -> tuple[Any, ...]:
-        """The keys of all parts."""
+        """The keys of all components."""
         return _composite(self._readers, value)

@@ -341,7 +341,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, K, Any]:
-        """The stream divided by keys and windows of so many records, one after the other or every ``slide``."""
+        """The stream divided by keys and windows of ``size`` records, one after the other or every ``slide``."""
         return self.window(count_windows(size, slide))
 
     def time_window(

@@ -64,4 +64,4 @@ def _why_not(node: Node) -> str:
         return "a window has no single record to leave out when its function raises; check records in a map() or filter() before it"
     if isinstance(node.spec, IntervalJoinSpec):
         return "a join pairs two records, and neither alone is to blame; check records in a map() or filter() before it"
-    return "it does more than call a function for each record, and could not go on as if the record had never come"
+    return "it does more than call a function for each record, and could not continue as if the record had never come"

@@ -57,7 +57,7 @@ class SinkSettings(SuggestsNames):
         return self
 
     def set_parallelism(self: S, parallelism: int) -> S:
-        """Run the operator as so many subtasks."""
+        """Run the operator as that many subtasks."""
         check_parallelism("set_parallelism()", parallelism)
         node = self._node("set_parallelism()")
         if node.fixed_parallelism and parallelism != node.parallelism:

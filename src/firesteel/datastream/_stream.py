@@ -596,7 +596,7 @@ class DataStream(OperatorSettings, Generic[T]):
         return AllWindowedStream(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T, Any]:
-        """The stream divided by windows of so many records, without keys; as in Java, and not in PyFlink."""
+        """The stream divided by windows of ``size`` records, without keys; as in Java, and not in PyFlink."""
         return self.window_all(count_windows(size, slide))
 
     def time_window_all(

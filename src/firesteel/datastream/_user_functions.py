@@ -98,13 +98,13 @@ def _missing_step(function: Any, kinds: tuple[type[Function], ...]) -> str:
 
 
 def ship_callable(function: Any, used_by: str, kind: type[Function], arguments: int = 1) -> Shipped:
-    """Ship an object of ``kind`` or a plain callable of so many arguments; the callable is not wrapped."""
+    """Ship an object of ``kind`` or a plain callable of that many ``arguments``; the callable is not wrapped."""
     check_callable(function, used_by, kind, arguments)
     return Shipped.of(function, used_by)
 
 
 def ship_plain_callable(function: Any, used_by: str, arguments: int) -> Shipped:
-    """Ship a callable of so many arguments, where there is no function class for it."""
+    """Ship a callable of that many ``arguments``, where there is no function class for it."""
     expected = f"a function of {arguments} values"
     is_class = isinstance(function, type) and issubclass(function, Function)
     if is_class or isinstance(function, Function) or not callable(function):
@@ -175,7 +175,7 @@ def ship_strategy(strategy: Any, used_by: str) -> Shipped:
 def check_callable(
     function: Any, used_by: str, kind: type[Function], arguments: int = 1, *, may_yield: bool = False
 ) -> None:
-    """Refuse what is neither of ``kind`` nor a callable of so many arguments."""
+    """Refuse what is neither of ``kind`` nor a callable of that many ``arguments``."""
     _refuse_class(function, used_by, (kind,))
     if isinstance(function, kind):
         check_methods(function, used_by)
@@ -191,7 +191,7 @@ def check_callable(
 def _check_signature(
     function: Any, used_by: str, expected: str, arguments: int, may_yield: bool = False
 ) -> None:
-    """Refuse what cannot be called with so many arguments, or yields where one value is wanted."""
+    """Refuse what cannot be called with that many ``arguments``, or yields where one value is wanted."""
     code = python_function(function)
     if code is None or is_async(code):  # of which `check_function` has more to say
         return

@@ -20,7 +20,7 @@ __all__ = ["count_windows", "time_windows"]
 
 
 def count_windows(size: int, slide: int) -> WindowAssigner[Any, Any]:
-    """Tumbling windows of so many records, or sliding ones when there is a slide."""
+    """Tumbling windows of ``size`` records, or sliding ones when there is a slide."""
     return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
 
 

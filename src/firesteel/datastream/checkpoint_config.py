@@ -69,11 +69,11 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_timeout(self) -> int:
-        """Milliseconds after which a checkpoint is given up."""
+        """Milliseconds after which a checkpoint is aborted."""
         return self._options.get(options.CHECKPOINTING_TIMEOUT).to_millis()
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Set the milliseconds after which a checkpoint is given up; at least 10."""
+        """Set the milliseconds after which a checkpoint is aborted; at least 10."""
         _check_number("set_checkpoint_timeout()", "milliseconds", checkpoint_timeout)
         if checkpoint_timeout < 10:
             raise ProgramError(f"the checkpoint timeout must be at least 10 ms, got {checkpoint_timeout}")

@@ -19,7 +19,7 @@ from firesteel.formats.dataclass_defaults import filler
 from firesteel.formats.json_objects import to_plain
 from firesteel.formats.schema_base import library
 
-__all__ = ["AvroCodec", "ClassShape", "parsed", "schema_source"]
+__all__ = ["AvroCodec", "AvroRecordShape", "parsed", "schema_source"]
 
 #: What fastavro gives and takes as it is.
 _NATIVE = (bytes, datetime.datetime, datetime.date, datetime.time, Decimal, uuid.UUID)
@@ -52,7 +52,7 @@ def parsed(source: Any) -> Any:
         ) from None
 
 
-class ClassShape:
+class AvroRecordShape:
     """Records as objects of a class; without a class they are dicts."""
 
     def __init__(self, kind: Any) -> None:
@@ -94,7 +94,7 @@ class AvroCodec:
             raise InvalidArgumentError("Avro needs a schema, or a class from which one can be made")
         self.source = avro_schema_of(kind) if schema is None else schema_source(schema)
         self.schema = parsed(self.source)
-        self.shape = ClassShape(kind)
+        self.shape = AvroRecordShape(kind)
         self._read = _fastavro().schemaless_reader
         self._write = _fastavro().schemaless_writer
         self._check = _zone_check(self.source)

@@ -1,4 +1,4 @@
-"""State in Avro's form, which a program with another version of the schema can go on with.
+"""State in Avro's form, which a program with another version of the schema can resume from.
 
 Every block of a checkpoint has the schema that its values were written with. When the program's schema is another one,
 values are read by Avro's rules for two schemas: added fields get their defaults, removed ones are left out, renamed ones are

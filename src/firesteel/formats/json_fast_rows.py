@@ -32,7 +32,7 @@ __all__ = ["FastRows", "json_decimal"]
 _fields = msgspec.structs.astuple
 
 
-class _Part(NamedTuple):
+class _JsonReading(NamedTuple):
     """What msgspec shall read, and what makes the value of it; None: it is the value."""
 
     read: Any
@@ -71,25 +71,25 @@ def _bytes_of(text: str) -> bytes:
         raise ValueError from None
 
 
-_BASIC: dict[BasicType, _Part] = {
-    BasicType.STRING: _Part(str),
-    BasicType.BOOLEAN: _Part(bool),
-    BasicType.DOUBLE: _Part(float),
-    BasicType.FLOAT: _Part(float, texts.float32),
-    BasicType.BIG_INT: _Part(int),
-    BasicType.BIG_DEC: _Part(msgspec.Raw, json_decimal),
-    BasicType.CHAR: _Part(Annotated[str, msgspec.Meta(min_length=1, max_length=1)]),
-    BasicType.INSTANT: _Part(str, texts.instant),
+_BASIC: dict[BasicType, _JsonReading] = {
+    BasicType.STRING: _JsonReading(str),
+    BasicType.BOOLEAN: _JsonReading(bool),
+    BasicType.DOUBLE: _JsonReading(float),
+    BasicType.FLOAT: _JsonReading(float, texts.float32),
+    BasicType.BIG_INT: _JsonReading(int),
+    BasicType.BIG_DEC: _JsonReading(msgspec.Raw, json_decimal),
+    BasicType.CHAR: _JsonReading(Annotated[str, msgspec.Meta(min_length=1, max_length=1)]),
+    BasicType.INSTANT: _JsonReading(str, texts.instant),
 }
-_TIMES: dict[type, _Part] = {
-    DateTypeInfo: _Part(str, texts.iso_date),
-    TimeTypeInfo: _Part(str, texts.iso_time),
-    TimestampTypeInfo: _Part(str, texts.iso_timestamp),
+_TIMES: dict[type, _JsonReading] = {
+    DateTypeInfo: _JsonReading(str, texts.iso_date),
+    TimeTypeInfo: _JsonReading(str, texts.iso_time),
+    TimestampTypeInfo: _JsonReading(str, texts.iso_timestamp),
 }
 _LISTS = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo)
 
 
-def _part(kind: Any, required: bool) -> _Part:
+def _reading(kind: Any, required: bool) -> _JsonReading:
     if type(kind) in _TIMES:
         return _TIMES[type(kind)]
     if isinstance(kind, BasicTypeInfo):
@@ -97,18 +97,19 @@ def _part(kind: Any, required: bool) -> _Part:
         if bits is None:
             return _BASIC[kind.basic_type]
         half = 1 << (bits - 1)
-        return _Part(Annotated[int, msgspec.Meta(ge=-half, le=half - 1)])
+        return _JsonReading(Annotated[int, msgspec.Meta(ge=-half, le=half - 1)])
     if isinstance(kind, RowTypeInfo):
         rows = FastRows(kind, required)
-        return _Part(rows.struct, rows.one)
+        return _JsonReading(rows.struct, rows.one)
     if isinstance(kind, PrimitiveArrayTypeInfo):
+        element = kind.element_type
         return (
-            _Part(str, _bytes_of) if kind.is_bytes else _of_lists(_part(kind.element_type, required), False)
+            _JsonReading(str, _bytes_of) if kind.is_bytes else _of_lists(_reading(element, required), False)
         )
     if isinstance(kind, _LISTS):
-        return _of_lists(_part(kind.element_type, required), True)
+        return _of_lists(_reading(kind.element_type, required), True)
     if isinstance(kind, MapTypeInfo) and kind.key_type == Types.STRING():
-        return _of_maps(_part(kind.value_type, required))
+        return _of_maps(_reading(kind.value_type, required))
     raise _Unknown
 
 
@@ -116,20 +117,20 @@ def _or_none(read: Any) -> Any:
     return read if read is msgspec.Raw else read | None  # whatever stands there, null too, is raw
 
 
-def _of_lists(element: _Part, nullable: bool) -> _Part:
+def _of_lists(element: _JsonReading, nullable: bool) -> _JsonReading:
     read: Any = list[_or_none(element.read) if nullable else element.read]  # type: ignore[misc]
     if element.finish is None:
-        return _Part(read)
+        return _JsonReading(read)
     one = _nullable(element.finish)
-    return _Part(read, lambda values: [one(value) for value in values])
+    return _JsonReading(read, lambda values: [one(value) for value in values])
 
 
-def _of_maps(value: _Part) -> _Part:
+def _of_maps(value: _JsonReading) -> _JsonReading:
     read: Any = dict[str, _or_none(value.read)]  # type: ignore[misc]
     if value.finish is None:
-        return _Part(read)
+        return _JsonReading(read)
     one = _nullable(value.finish)
-    return _Part(read, lambda entries: {key: one(item) for key, item in entries.items()})
+    return _JsonReading(read, lambda entries: {key: one(item) for key, item in entries.items()})
 
 
 def _nullable(finish: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -141,15 +142,15 @@ class FastRows:
 
     def __init__(self, row_type: RowTypeInfo, required: bool) -> None:
         self._names = tuple(row_type.get_field_names())
-        parts = [_part(kind, required) for kind in row_type.get_field_types()]
-        reads = [_or_none(part.read) for part in parts]
+        readings = [_reading(kind, required) for kind in row_type.get_field_types()]
+        reads = [_or_none(reading.read) for reading in readings]
         # Names of fields may be anything, names of attributes may not.
         fields: list[Any] = [
             (f"f{i}", read) if required else (f"f{i}", read, None) for i, read in enumerate(reads)
         ]
         names = {f"f{index}": name for index, name in enumerate(self._names)}
         self.struct = msgspec.defstruct("Row", fields, rename=names)
-        self._finish = [(i, _nullable(part.finish)) for i, part in enumerate(parts) if part.finish]
+        self._finish = [(i, _nullable(each.finish)) for i, each in enumerate(readings) if each.finish]
         self._decoder = msgspec.json.Decoder(self.struct)
 
     @classmethod

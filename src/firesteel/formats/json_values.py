@@ -238,7 +238,7 @@ def _basic_reader(kind: BasicTypeInfo[Any]) -> One:
         if not is_fit:
             raise TypeMismatchError(name, value)
         (converted,) = convert([value])
-        # A number of so many bits that does not fit would wrap around, and mean another key.
+        # A number that does not fit into that many bits would wrap around, and mean another key.
         if int in accepted and float not in accepted and converted != value:
             raise TypeMismatchError(name, value)
         return converted

@@ -1,5 +1,6 @@
-"""One attempt of a job as the master holds it: the engine's attempt, its tasks' connections, their voices.
+"""One attempt of a job as the master holds it: hop 9 of a checkpoint's life.
 
+It has the engine's attempt, its tasks' connections, and their voices.
 `AttemptMaster` is what executors see as `plan.executor.Master`. What a task prints is written, and what it
 reports noted, in the thread that brings it, before the next message of that task is looked at: when a task
 says that it has finished, everything it said before has been dealt with. The rest is posted to the job master.
@@ -32,7 +33,7 @@ from firesteel.jobmaster.inquiries import Inquiries
 from firesteel.jobmaster.statistics import ReportBook
 from firesteel.jobmaster.terminal.console import CONSOLE
 from firesteel.jobmaster.watermark_alignment import WatermarkGroups
-from firesteel.logs.log_book import LOGS, OutputPlace
+from firesteel.logs.log_book import LOGS, ExecutorId
 from firesteel.plan.executor import (
     ON_LOOPBACK,
     Attempt,
@@ -68,13 +69,13 @@ class _Line:
 
     hello: TaskHello
     heard: float
-    place: OutputPlace
+    executor: ExecutorId
     is_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlace:
-    """Where a task runs: machine, process of the engine, own process. ``silence``: seconds since it was last heard."""
+class TaskProcess:
+    """What a task runs in: machine, process of the engine, own process. ``silence``: seconds since it was last heard."""
 
     task: TaskId
     host: str
@@ -113,7 +114,7 @@ class AttemptMaster:
         self._groups_lock = threading.Lock()
         self._inquiries = Inquiries()
         self._told: list[TaskInquiry] = []  # to all tasks, also to those that come later
-        self._here = OutputPlace(socket.gethostname())
+        self._here = ExecutorId(socket.gethostname())
 
     # What executors see.
 
@@ -162,8 +163,8 @@ class AttemptMaster:
         self._senders[hello.task] = send
         for inquiry in list(self._told):
             send(inquiry)
-        place = OutputPlace(hello.host, hello.executor)
-        self._lines[connection] = _Line(hello, time.monotonic(), place)
+        executor = ExecutorId(hello.host, hello.executor)
+        self._lines[connection] = _Line(hello, time.monotonic(), executor)
         origin = self._origin(hello.task, connection)
         self._post(TaskConnected(origin, hello.host, hello.pid, remote=True, executor=hello.executor))
 
@@ -233,12 +234,14 @@ class AttemptMaster:
         self._told.append(inquiry)
         self.send(tuple(self._senders), inquiry)
 
-    def places(self) -> list[TaskPlace]:
-        """Where the tasks in other processes are, and for how many seconds each was not heard."""
+    def processes(self) -> list[TaskProcess]:
+        """Those of the tasks that are not in this one, and for how many seconds each was not heard."""
         now = time.monotonic()
         lines = list(self._lines.values())
         return [
-            TaskPlace(line.hello.task, line.hello.host, line.hello.executor, line.hello.pid, now - line.heard)
+            TaskProcess(
+                line.hello.task, line.hello.host, line.hello.executor, line.hello.pid, now - line.heard
+            )
             for line in lines
         ]
 
@@ -283,7 +286,7 @@ class AttemptMaster:
             case TextOutput(text, stream):
                 self._write(text, stream, origin)
             case LogOutput(attributes):
-                LOGS.task_logged(self._place(origin), CONSOLE.log(attributes))
+                LOGS.task_logged(self._executor(origin), CONSOLE.log(attributes))
             case StacksSampled() | ThreadsDumped():
                 self._inquiries.answered(origin.task, message)
             case TaskReport():
@@ -293,9 +296,9 @@ class AttemptMaster:
             case _:
                 self._post(TaskSaid(origin, message))
 
-    def _place(self, origin: TaskOrigin) -> OutputPlace:
+    def _executor(self, origin: TaskOrigin) -> ExecutorId:
         line = self._lines.get(origin.connection)
-        return self._here if line is None else line.place
+        return self._here if line is None else line.executor
 
     def _align_watermarks(self, task: TaskId, report: WatermarkReport) -> None:
         with self._groups_lock:  # also while sending: a later answer must not overtake an earlier one
@@ -303,7 +306,7 @@ class AttemptMaster:
                 self.send(instruction.tasks, instruction.message)
 
     def _write(self, text: str, stream: str, origin: TaskOrigin) -> None:
-        LOGS.task_printed(self._place(origin), text)
+        LOGS.task_printed(self._executor(origin), text)
         try:
             CONSOLE.write(text, stream, (self._deployment.job_id, origin))
         except (OSError, ValueError) as error:  # the reader of a pipe has gone, or the stream was closed

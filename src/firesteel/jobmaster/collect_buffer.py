@@ -351,7 +351,7 @@ class CollectBuffer:
         """New producers are about to begin."""
         self._bounded = True
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """All subtasks have ended in order, and others, perhaps more or fewer, take their place with numbers of their own."""
         with self._lock:
             for known in self._subtasks.values():

@@ -2,7 +2,7 @@
 
 With ``jobmanager.scheduler: adaptive``. Before an attempt starts, slots are counted until there are all that the job asks for;
 or, for ``stabilization`` seconds, at least enough for it to run; or until it has waited for long enough. While it runs they
-are counted, too: when there is room for more subtasks, or somebody has asked for fewer, the job is to go on as another plan.
+are counted, too: when there is room for more subtasks, or somebody has asked for fewer, the job is to continue as another plan.
 When slots go, their tasks go with them: the attempt fails, and the next one makes do with what is left.
 """
 
@@ -90,7 +90,7 @@ class Elasticity:
     # Before an attempt.
 
     def before_start(self, available: int, now: float) -> JobPlan | Look | NotEnoughSlotsError:
-        """There are so many slots: the plan to start with, or when to look again, or why the job cannot start."""
+        """There are that many slots: the plan to start with, or when to look again, or why the job cannot start."""
         if self._waits_since is None:
             self._waits_since = now
         if available >= self._desired.slots:
@@ -133,7 +133,7 @@ class Elasticity:
         self._seen = None
 
     def while_running(self, available: int, now: float, plan: JobPlan) -> JobPlan | None:
-        """There are so many slots: the plan that the job is to go on as; None when it is to go on as it is."""
+        """There are that many slots: the plan that the job is to continue as; None when it stays as it is."""
         if available != self._seen:
             self._seen, self._changed_at = available, now
         if available < plan.slots or now - self._runs_since < self._settings.cooldown:

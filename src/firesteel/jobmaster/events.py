@@ -86,7 +86,7 @@ class StateQueried:
 
 @dataclass(frozen=True, slots=True)
 class RescaleRequested:
-    """Somebody wants the job to go on as this ``plan``, which differs in parallelism only; answered by `AnswerRescale`.
+    """Somebody wants the job to continue as this ``plan``, which differs in parallelism only; answered by `AnswerRescale`.
 
     ``bounds``: what its operators ask for then, of which the plan is what there are slots for; None: as before.
     """
@@ -234,7 +234,7 @@ class SilenceMeasured:
 
 @dataclass(frozen=True, slots=True)
 class SlotsCounted:
-    """Answers `CountSlots`: so many of those that the job asks for there are; ``error``: they cannot be counted."""
+    """Answers `CountSlots`: how many of those that the job asks for there are; ``error``: they cannot be counted."""
 
     attempt: int
     available: int

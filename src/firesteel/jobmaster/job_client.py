@@ -139,7 +139,7 @@ class MasterJobClient(JobClient):
         self._hand_over()
         return over
 
-    def give_up(self, reason: BaseException) -> None:
+    def abort_submission(self, reason: BaseException) -> None:
         """End a job whose submission was broken off, whether it has begun or not.
 
         It is over when this returns, unless somebody who waited for that was told a second time not to.
@@ -250,7 +250,7 @@ class MasterJobClient(JobClient):
         """The metrics of the job's functions, by operator and subtask, as the tasks last reported them.
 
         Tasks report every ``firesteel.metrics.interval`` and once more when they end; the last values stay when the job
-        is over. A restart begins them anew.
+        is over. A restart begins them at zero again.
         """
         return self._master.statistics().metrics
 

@@ -758,7 +758,7 @@ class JobLifecycle:
                 self._note_engine_error()
                 self._restart_or_end()
             case _ if self._taken_rescale is not None:
-                self._go_on_rescaled(self._taken_rescale)
+                self._resume_rescaled(self._taken_rescale)
             case _:
                 if self._status is JobStatus.CREATED:
                     self._change_status(JobStatus.RUNNING)
@@ -766,7 +766,7 @@ class JobLifecycle:
 
     # Another plan.
 
-    def _go_on_rescaled(self, rescale: _Rescale) -> None:
+    def _resume_rescaled(self, rescale: _Rescale) -> None:
         """All tasks have ended in order, with everything committed: those of the new plan take their place."""
         self._show_ends()
         self._begun_rescale, self._taken_rescale, self._may_go_back = rescale, None, True

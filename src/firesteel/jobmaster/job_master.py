@@ -34,7 +34,7 @@ from firesteel.common.job_status import JobStatus
 from firesteel.common.options import SAVEPOINT_DIR
 from firesteel.common.time import to_millis
 from firesteel.compiler.program_plans import Bounds, ProgramPlans
-from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner, TaskPlace
+from firesteel.jobmaster.attempt import AttemptMaster, AttemptRunner, TaskProcess
 from firesteel.jobmaster.checkpoints.store import CheckpointStore
 from firesteel.jobmaster.collect_buffer import CollectBuffer, CollectBuffers
 from firesteel.jobmaster.events import (
@@ -113,7 +113,7 @@ class JobMaster:
     """Runs one job. Public methods may be called from any thread.
 
     ``store`` is needed when ``settings`` ask for checkpoints; ``start`` is what it gave. ``plans`` make the plans that the job
-    can go on as; without them it keeps its parallelism. ``allowance``: who says how many slots it may have then, beside the engine.
+    can continue as; without them it keeps its parallelism. ``allowance``: who says how many slots it may have then, beside the engine.
     """
 
     def __init__(
@@ -368,10 +368,10 @@ class JobMaster:
         if (attempt := self._attempt_master) is not None:
             attempt.tell_all(inquiry)
 
-    def task_places(self) -> list[TaskPlace]:
-        """Where the tasks are that are connected now."""
+    def task_processes(self) -> list[TaskProcess]:
+        """Those of the tasks that are connected now."""
         attempt = self._attempt_master
-        return [] if attempt is None else attempt.places()
+        return [] if attempt is None else attempt.processes()
 
     @property
     def engine(self) -> VisibleExecutors | None:
@@ -473,7 +473,7 @@ class JobMaster:
         self.plan = self._rescaling.plan = plan
         self._reports.change_plan(plan)
         if in_order:
-            self._buffers.for_all(CollectBuffer.begin_anew)
+            self._buffers.for_all(CollectBuffer.restart)
 
     def _use_storage(self, instruction: StorageInstruction) -> None:
         assert self._store is not None, "checkpoints without a store"

@@ -10,7 +10,7 @@ from firesteel.compiler.program_plans import Bounds
 from firesteel.jobmaster.checkpoints.settings import CheckpointSettings
 from firesteel.jobmaster.failure_history import Failure
 from firesteel.jobmaster.host_history import HostRecord
-from firesteel.jobmaster.rescale_history import Rescale, RescaleOutcome
+from firesteel.jobmaster.rescale_history import RescaleOutcome, RescaleRecord
 from firesteel.jobmaster.statistics import JobStatistics
 from firesteel.jobmaster.task_states import TaskStatus
 from firesteel.plan.executor import SlotWait
@@ -53,7 +53,7 @@ class JobSnapshot:
     silences: Mapping[TaskId, float] = field(default_factory=dict)
     slot_wait: SlotWait | None = None
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
-    rescales: tuple[Rescale, ...] = ()
+    rescales: tuple[RescaleRecord, ...] = ()
     rescale_counts: Mapping[RescaleOutcome, int] = field(default_factory=dict)
     wanted_slots: int = 0
     known_slots: int | None = None

@@ -1,8 +1,8 @@
-"""One job, decided: lifecycle, checkpoints and sources as one machine. Events in, instructions out.
+"""One job, decided: hop 12 of a checkpoint's life. Lifecycle, checkpoints and sources are one machine.
 
-`JobMaster` drives it with threads, sockets and a clock; a simulator can drive it alone, in any order of events, and
-"crash" it by making a new core from what storage holds (`Takeover`). The core keeps no secrets from
-storage: what is not in `JobRestore` and the numbers it is made with is lost with it, as it should be.
+Events come in, instructions go out. `JobMaster` drives it with threads, sockets and a clock; a simulator can drive it
+alone, in any order of events, and "crash" it by making a new core from what storage holds (`Takeover`). The core keeps no
+secrets from storage: what is not in `JobRestore` and the numbers it is made with is lost with it, as it should be.
 
 The only foreign code that runs inside are the sources' enumerators.
 """
@@ -478,7 +478,7 @@ class MasterCore:
         self._out.append(AnswerRescale(event.request, error))
 
     def _on_slots_counted(self, event: SlotsCounted) -> None:
-        """Before an attempt that is for the lifecycle; a job that runs may have to go on as another plan."""
+        """Before an attempt that is for the lifecycle; a job that runs may have to continue as another plan."""
         if event.error is None:
             self._slots_seen = event.available
         elasticity = self._elasticity

@@ -2,7 +2,7 @@
 
 Two failures are the same when the same error was raised at the same line of the same operator, for the same record as far
 as its ``repr`` tells. Its message may differ: many have times or numbers in them. So may the subtask, because a record that
-is dealt out anew may meet another one.
+is redistributed may meet another one.
 
 *Without progress*: other failures may come in between - two bad records in two subtasks take turns - and so may a checkpoint,
 which says only that it came before the record. But a restart repeats what came after the newest checkpoint, about one

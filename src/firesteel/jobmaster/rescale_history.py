@@ -11,10 +11,10 @@ from firesteel.plan.job_plan import JobPlan, VertexPlan
 
 __all__ = [
     "REMEMBERED_RESCALES",
-    "Rescale",
     "RescaleCause",
     "RescaleHistory",
     "RescaleOutcome",
+    "RescaleRecord",
     "RescaledVertex",
 ]
 
@@ -51,7 +51,7 @@ class RescaledVertex:
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
+class RescaleRecord:
     """One change. Times are milliseconds since 1970; ``slots`` are those before and after."""
 
     number: int
@@ -74,7 +74,7 @@ class RescaleHistory:
 
     def __init__(self) -> None:
         #: The newest first.
-        self.newest_first: tuple[Rescale, ...] = ()
+        self.newest_first: tuple[RescaleRecord, ...] = ()
         self._begun = 0
         self._counts = dict.fromkeys(RescaleOutcome, 0)
         self._open: dict[int, int] = {}  # numbers by request
@@ -94,7 +94,7 @@ class RescaleHistory:
         self._begun += 1
         self._open[request] = self._begun
         vertices = tuple(_rescaled(vertex, before) for vertex in after.vertices)
-        rescale = Rescale(self._begun, cause, to_millis(now), vertices, (before.slots, after.slots))
+        rescale = RescaleRecord(self._begun, cause, to_millis(now), vertices, (before.slots, after.slots))
         self.newest_first = (rescale, *self.newest_first)[:REMEMBERED_RESCALES]
 
     def end(self, request: int, error: BaseException | None, now: float) -> None:

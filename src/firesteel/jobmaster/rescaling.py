@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 class Rescaling:
     """The parallelism of one job; may be used from any thread.
 
-    ``plans`` make the plans that the job can go on as; without them it keeps its own. ``is_elastic``: it makes do with fewer
+    ``plans`` make the plans that the job can continue as; without them it keeps its own. ``is_elastic``: it makes do with fewer
     slots than it asks for. ``allowance``: who has a say in how many those are, beside the engine; ``is_changing``: the job is about to
     use slots that it was allowed. Requests have ``numbers`` that no other requests of the job have; ``post`` is the way to the core.
     """
@@ -136,7 +136,7 @@ class Rescaling:
     def count_slots(self, instruction: CountSlots) -> None:
         """Ask the engine, which may have to be started for that, in a thread that nobody waits for.
 
-        Whoever has a say beside it is not asked anew every time: he knows what the job hopes for.
+        Whoever has a say beside it is not asked again every time: he knows what the job hopes for.
         """
 
         def count() -> None:

@@ -1,4 +1,4 @@
-"""The enumerators of a job's sources, and which reader got which splits.
+"""The enumerators of a job's sources, and which reader got which splits: hop 2 of a checkpoint's life.
 
 Enumerators are user code; they run in whatever thread calls these methods, one at a time. What they want - splits for
 a reader, work in another thread - is left in order in ``out`` and becomes instructions. An error of theirs

@@ -27,14 +27,14 @@ from firesteel.logs.origin import origin_of
 from firesteel.logs.outputs import PrintedFile, RecentText, RolledFile, forget_old_files, rolled_files
 from firesteel.logs.settings import LogSettings
 
-__all__ = ["LOGS", "LogBook", "OutputPlace"]
+__all__ = ["LOGS", "ExecutorId", "LogBook"]
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class OutputPlace:
-    """Where a task is: its machine, and the process of the engine, if that has a name."""
+class ExecutorId:
+    """What a task runs in: its machine, and the process of the engine, if that has a name."""
 
     host: str
     executor: str = ""
@@ -115,17 +115,17 @@ class LogBook:
 
     # What tasks say.
 
-    def task_logged(self, place: OutputPlace, record: logging.LogRecord) -> None:
+    def task_logged(self, executor: ExecutorId, record: logging.LogRecord) -> None:
         """A record of a task."""
-        outputs = self._outputs(place.name)
+        outputs = self._outputs(executor.name)
         if outputs.log is not None:
             outputs.log.handle(record)
         elif self._is_asked:
             outputs.recent_log.write(f"{self._lines().format(record)}\n")
 
-    def task_printed(self, place: OutputPlace, text: str) -> None:
+    def task_printed(self, executor: ExecutorId, text: str) -> None:
         """Lines that a task has printed."""
-        outputs = self._outputs(place.name)
+        outputs = self._outputs(executor.name)
         if outputs.out is not None:
             outputs.out.write(text)
         elif self._is_asked:

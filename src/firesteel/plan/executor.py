@@ -50,7 +50,7 @@ ON_LOOPBACK = Listening()
 
 @dataclass(frozen=True, slots=True)
 class SlotWait:
-    """An attempt cannot start yet: it needs so many slots, and the engine has fewer. ``since``: seconds since 1970."""
+    """An attempt cannot start yet: it needs ``needed`` slots, and the engine has fewer. ``since``: seconds since 1970."""
 
     needed: int
     available: int
@@ -160,7 +160,7 @@ class ForcedExecutor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineExecutor:
-    """A process of the engine that tasks run in, or have: ``lost_ms`` is when the engine has given it up, None while it is there.
+    """A process of the engine that tasks run in, or have: ``lost_ms`` is when the engine has taken it for lost, None while it is there.
 
     Times are milliseconds since 1970, sizes bytes. ``memory`` is what the engine keeps blocks in, ``heap`` the most that its
     heap may have, 0 where that is not known.
@@ -218,14 +218,14 @@ class SlotAllowance(Protocol):
         ...
 
     def hope_for(self, job_id: str, wanted: int, least: int) -> None:
-        """The job would go on with ``wanted`` slots, or with ``least`` of them, but not with fewer; waits for nothing.
+        """The job would continue with ``wanted`` slots, or with ``least`` of them, but not with fewer; waits for nothing.
 
-        When so many are free they are its own, as `held` says. A later wish takes the place of this one, and so does `keep`.
+        When that many are free they are its own, as `held` says. A later wish takes the place of this one, and so does `keep`.
         """
         ...
 
     def keep(self, job_id: str, slots: int) -> None:
-        """The job runs with so many; the others are for other jobs."""
+        """The job runs with that many; the others are for other jobs."""
         ...
 
 

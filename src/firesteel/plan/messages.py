@@ -407,7 +407,7 @@ class EnumeratorEvent:
 
 @dataclass(frozen=True, slots=True)
 class SampleStacks:
-    """Look so often, so many seconds apart, at what the task does; of a stack the innermost ``depth`` frames count."""
+    """Look ``samples`` times, ``delay`` seconds apart, at what the task does; of a stack the innermost ``depth`` frames count."""
 
     question: int
     samples: int

@@ -23,7 +23,7 @@ _MOST_PARTS = 1000  # of each object; a mistake is looked for, not every element
 _IMMUTABLE = (
     1 << 8
 )  # Py_TPFLAGS_IMMUTABLETYPE: a class written in C; pickling one would make it a class of the program
-_Part = tuple[str, Any]
+_Member = tuple[str, Any]
 
 
 def path_to_unpicklable(thing: Any) -> tuple[str, Any] | None:
@@ -53,7 +53,7 @@ def path_to_unpicklable(thing: Any) -> tuple[str, Any] | None:
     return named_part
 
 
-def _parts(thing: Any, path: str) -> Iterator[_Part]:
+def _parts(thing: Any, path: str) -> Iterator[_Member]:
     """What the object holds, named as the program names it."""
     for count, part in enumerate(_all_parts(thing, path)):
         if count >= _MOST_PARTS:
@@ -61,7 +61,7 @@ def _parts(thing: Any, path: str) -> Iterator[_Part]:
         yield part
 
 
-def _all_parts(thing: Any, path: str) -> Iterator[_Part]:
+def _all_parts(thing: Any, path: str) -> Iterator[_Member]:
     if isinstance(thing, functools.partial):
         yield from _all_parts(thing.func, path)
         yield from ((f"argument {index + 1} of the partial", each) for index, each in enumerate(thing.args))
@@ -81,7 +81,7 @@ def _all_parts(thing: Any, path: str) -> Iterator[_Part]:
         yield from _parts_of_class(type(thing))
 
 
-def _parts_of_function(function: types.FunctionType) -> Iterator[_Part]:
+def _parts_of_function(function: types.FunctionType) -> Iterator[_Member]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f"the variable {name!r} around it", cell.cell_contents
@@ -102,7 +102,7 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _parts_of_class(kind: type) -> Iterator[_Part]:
+def _parts_of_class(kind: type) -> Iterator[_Member]:
     """What a class holds, when it is sent as a whole."""
     if not _travels_by_value(kind):
         return
@@ -115,7 +115,7 @@ def _parts_of_class(kind: type) -> Iterator[_Part]:
         yield from _parts_of_class(base)
 
 
-def _attributes(thing: Any) -> Iterator[_Part]:
+def _attributes(thing: Any) -> Iterator[_Member]:
     yield from getattr(thing, "__dict__", {}).items()
     for kind in type(thing).__mro__:
         slots = vars(kind).get("__slots__", ())

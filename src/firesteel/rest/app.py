@@ -265,7 +265,7 @@ class _Guard:
 
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """The same body, up to so many bytes: not all clients say before how large it is."""
+    """The same body, up to that many bytes: not all clients say before how large it is."""
     size = 0
 
     async def receive_part() -> Message:

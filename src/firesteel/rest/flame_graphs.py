@@ -1,7 +1,7 @@
 """Samples that were taken because somebody asked for a flame graph, kept for a while.
 
 As in Flink, a question never waits: the first one has tasks sampled and is told to ask again; later ones get what is there, and
-have it taken anew when it has become old.
+have it taken again when it has become old.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from firesteel.common._override import override
 from firesteel.common.completable_future import CompletableFuture
 from firesteel.compiler.program_plans import Bounds
-from firesteel.jobmaster.attempt import TaskPlace
+from firesteel.jobmaster.attempt import TaskProcess
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.job_master import JobMaster
 from firesteel.jobmaster.job_snapshot import JobSnapshot
@@ -96,8 +96,8 @@ class JobInspector(Protocol):
         """Name and stack of the threads of a process of the engine."""
         ...
 
-    def places(self) -> list[TaskPlace]:
-        """Where tasks are, and when each was last heard."""
+    def processes(self) -> list[TaskProcess]:
+        """Those of the tasks, and when each was last heard."""
         ...
 
     def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:
@@ -229,7 +229,7 @@ class _EngineInspector(JobInspector):
         return [] if self._engine is None else self._engine.executor_threads(executor_id)
 
     @override
-    def places(self) -> list[TaskPlace]:
+    def processes(self) -> list[TaskProcess]:
         return []
 
     @override
@@ -253,8 +253,8 @@ class _MasterInspector(_EngineInspector):
         self.master = master
 
     @override
-    def places(self) -> list[TaskPlace]:
-        return self.master.task_places()
+    def processes(self) -> list[TaskProcess]:
+        return self.master.task_processes()
 
     @override
     def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:

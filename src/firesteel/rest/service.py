@@ -112,7 +112,7 @@ class RestService:
             if self._await_connection():
                 self._serve()
         except Exception:  # noqa: BLE001 - nobody who watches a job may end it
-            _LOG.exception("the REST interface at %s has ended; jobs go on without it", self.url)
+            _LOG.exception("the REST interface at %s has ended; jobs continue without it", self.url)
         finally:
             self._socket.close()
 

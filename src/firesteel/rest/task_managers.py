@@ -61,6 +61,6 @@ def task_managers(
 
 
 def lost_executors(executors: Sequence[EngineExecutor]) -> list[EngineExecutor]:
-    """Those that the engine has given up, the newest first."""
+    """Those that the engine has lost, the newest first."""
     lost = [each for each in executors if each.lost_ms is not None]
     return sorted(lost, key=lambda each: each.lost_ms or 0, reverse=True)

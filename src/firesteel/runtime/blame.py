@@ -68,7 +68,7 @@ def mismatched_record(values: Sequence[Any], error: TypeMismatchError) -> Any:
 def _reason(error: Exception | SystemExit, record: Any) -> str:
     if isinstance(error, SystemExit):
         wish = (
-            f"user code wanted the task's process to exit (SystemExit: {error.code}); return to go on with the "
+            f"user code wanted the task's process to exit (SystemExit: {error.code}); return to continue with the "
             "next record, or raise another error to say why the job must end"
         )
         return "\n".join([wish, *getattr(error, "__notes__", ())])

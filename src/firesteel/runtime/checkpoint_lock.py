@@ -17,9 +17,10 @@ _PATIENCE_SECONDS = 10.0
 
 
 class CheckpointLock:
-    """Used as ``with lock:`` by the function; `take` and `give_back` are for the task.
+    """Used as ``with lock:`` by the function.
 
-    ``left_by_error`` tells whether the function's last visit ended with an error.
+    `acquire_for_checkpoint` and `release_after_checkpoint` are for the task. ``left_by_error`` tells whether the function's last
+    visit ended with an error.
     """
 
     __slots__ = ("_depth", "_free", "_lock", "_wanted", "left_by_error")
@@ -52,8 +53,8 @@ class CheckpointLock:
                 return
         self._free.wait()
 
-    def take(self, function: str) -> None:
-        """Wait until the function is outside; it stays outside until `give_back`."""
+    def acquire_for_checkpoint(self, function: str) -> None:
+        """Wait until the function is outside; it stays outside until `release_after_checkpoint`."""
         self._free.clear()
         self._wanted = True
         while not self._lock.acquire(timeout=_PATIENCE_SECONDS):
@@ -64,8 +65,8 @@ class CheckpointLock:
                 _PATIENCE_SECONDS,
             )
 
-    def give_back(self) -> None:
-        """Let the function go on."""
+    def release_after_checkpoint(self) -> None:
+        """Let the function continue."""
         self._wanted = False
         self._free.set()
         self._lock.release()

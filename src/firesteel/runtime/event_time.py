@@ -134,12 +134,12 @@ class EventTime:
             self.add_split(split).idle = True
             self._combine()
 
-    def claimable(self) -> int:
+    def next_watermark(self) -> int:
         """The watermark that the records so far allow, whether it has been sent or not; the greatest when idle."""
         if self._ended:
             return MAX_WATERMARK
-        claims = [state.claimable() for state in self._splits.values() if not state.idle]
-        return max(min(claims), self._owner.current_watermark) if claims else MAX_WATERMARK
+        watermarks = [state.next_watermark() for state in self._splits.values() if not state.idle]
+        return max(min(watermarks), self._owner.current_watermark) if watermarks else MAX_WATERMARK
 
     def explain(self, name: str, is_source: bool) -> str:
         """Why the watermark does not move, for people; ``name`` is that of the operator and its subtask."""
@@ -237,7 +237,7 @@ class EventTime:
         """Let splits leave that had no record for too long.
 
         A look that comes much too late says that the task itself was held up, not that nothing was there:
-        then the wait begins anew.
+        then the wait begins again.
         """
         if now < self._idle_at or self._ended:
             return

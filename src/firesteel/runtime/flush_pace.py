@@ -24,6 +24,6 @@ class FlushPace:
         return self._next - now
 
     def flushed(self, rows: int, records: int, now: float) -> None:
-        """So many rows have just left, with so many records."""
+        """``rows`` have just left, with ``records``."""
         pause = rows * _SECONDS_PER_ROW + records * _SECONDS_PER_RECORD
         self._next = now + min(pause, _LONGEST_PAUSE)

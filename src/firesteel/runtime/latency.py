@@ -52,7 +52,7 @@ class Latencies:
         self._now = now
         self._histograms: dict[tuple[str, int], Histogram] = {}
 
-    def take(self, marker: LatencyMarker) -> None:
+    def record(self, marker: LatencyMarker) -> None:
         """One more; clocks that disagree never make it negative."""
         key = self._key(marker)
         histogram = self._histograms.get(key)

@@ -208,7 +208,7 @@ class Operator:
             function_state.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was aborted."""
         for function_state in self.function_states:
             function_state.notify_aborted(checkpoint_id)
 
@@ -314,6 +314,6 @@ class FunctionState:
             self._listener.notify_checkpoint_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was aborted."""
         if self._listener is not None:
             self._listener.notify_checkpoint_aborted(checkpoint_id)

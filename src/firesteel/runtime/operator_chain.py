@@ -265,7 +265,7 @@ class ChainLink:
     def latency_marker(self, marker: LatencyMarker) -> None:
         """Take a marker's latency, tell the operator, and send it on."""
         if self.latencies is not None:
-            self.latencies.take(marker)
+            self.latencies.record(marker)
         self._guarded(lambda: self.operator.on_latency_marker(marker))
         self.output.latency_marker(marker)
 
@@ -297,7 +297,7 @@ class ChainLink:
         self._guarded(lambda: self.operator.notify_complete(checkpoint_id))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+        """A checkpoint was aborted."""
         self._guarded(lambda: self.operator.notify_aborted(checkpoint_id))
 
     def next_selection(self) -> InputSelection:

@@ -123,7 +123,7 @@ class _MeasuredSlices(Slices):
 
 
 class WatchedPace(Pace):
-    """Measures slices, which should take so many ``seconds``, and has a thread that cuts off what takes too long."""
+    """Measures slices, which should take ``seconds``, and has a thread that cuts off what takes too long."""
 
     def __init__(self, seconds: float = SLICE_SECONDS) -> None:
         super().__init__()

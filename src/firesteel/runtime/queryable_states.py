@@ -24,7 +24,7 @@ from firesteel.plan.messages import QueryableStateRegistered, QueryState, StateA
 from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.state_registry import StateKind
 
-__all__ = ["QueryableStates"]
+__all__ = ["TaskQueryableStates"]
 
 #: Larger answers are refused: they would hold up the task, and the driver with it.
 MOST_BYTES = 16 << 20
@@ -37,7 +37,7 @@ class _State:
     write: Callable[[Any], Any]
 
 
-class QueryableStates:
+class TaskQueryableStates:
     """Those of one task, by the name that others know them by."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class TaskSettings:
     #: Whether barriers are aligned.
     exactly_once: bool
     #: Whether restored state that nobody asks for is dropped.
-    drops_unclaimed_state: bool
+    drops_unregistered_state: bool
     #: Whether others may ask for states that functions make queryable.
     queryable_state: bool
     snapshot_form: SnapshotForm
@@ -62,7 +62,7 @@ class TaskSettings:
             stall_warning_seconds=get(options.WATERMARK_STALL_WARNING).to_millis() / 1000,
             object_reuse=get(options.OBJECT_REUSE),
             exactly_once=get(options.CHECKPOINTING_MODE) == "EXACTLY_ONCE",
-            drops_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
+            drops_unregistered_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
             queryable_state=get(options.QUERYABLE_STATE),
             snapshot_form=SnapshotForm(
                 compress=get(options.CHECKPOINTING_SNAPSHOT_COMPRESSION),

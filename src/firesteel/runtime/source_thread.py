@@ -33,7 +33,7 @@ _ERROR_SECONDS = 0.1
 
 
 class _SourceCancelled(BaseException):
-    """Ends a ``run`` that goes on collecting after the job is over; not an Exception, so nobody catches it."""
+    """Ends a ``run`` that continues to collect after the job is over; not an Exception, so nobody catches it."""
 
 
 class _Stamped:
@@ -182,7 +182,7 @@ class SourceFunctionReader(SourceReader):
         context = self._collected
         context.unlimited = True
         context.room.set()
-        context.lock.take(describe_function(self._function))
+        context.lock.acquire_for_checkpoint(describe_function(self._function))
         context.unlimited = False
         self._holds_lock = True
         if context.lock.left_by_error:
@@ -200,10 +200,10 @@ class SourceFunctionReader(SourceReader):
             rest -= len(polled.values) + (polled.watermark is not None or polled.idle)
 
     def release(self) -> None:
-        """Let the function go on."""
+        """Let the function continue."""
         if self._holds_lock:
             self._holds_lock = False
-            self._collected.lock.give_back()
+            self._collected.lock.release_after_checkpoint()
 
     @override
     def stop(self) -> None:
@@ -213,7 +213,7 @@ class SourceFunctionReader(SourceReader):
 
     @override
     def close(self) -> None:
-        """Make ``run`` return, by force when it goes on collecting."""
+        """Make ``run`` return, by force when it continues to collect."""
         self._collected.running = False
         self._collected.cancelled = True
         self._collected.room.set()

@@ -27,7 +27,7 @@ _NOTHING = MIN_TIMESTAMP
 class SplitTime:
     """Base of all kinds, and the one that makes no watermarks: only the source itself can advance it.
 
-    ``watermark`` is what has been claimed, ``idle`` whether the split takes part in the minimum, ``silent``
+    ``watermark`` is what has been announced, ``idle`` whether the split takes part in the minimum, ``silent``
     whether it is idle because of its timeout. ``seen_at`` is when it last had records.
     """
 
@@ -46,9 +46,9 @@ class SplitTime:
         return False
 
     def tick(self, now_ms: int) -> None:
-        """The interval is over: claim what the records so far allow."""
+        """The interval is over: announce what the records so far allow."""
 
-    def claimable(self) -> int:
+    def next_watermark(self) -> int:
         """The watermark that a tick would give now."""
         return self.watermark
 
@@ -57,7 +57,7 @@ class SplitTime:
         return None
 
     def advance(self, timestamp: int) -> None:
-        """Claim ``timestamp``; never goes back."""
+        """Announce ``timestamp``; never goes back."""
         if timestamp > self.watermark:
             self.watermark = min(timestamp, MAX_TIMESTAMP)
 
@@ -80,11 +80,11 @@ class BoundedTime(SplitTime):
 
     @override
     def tick(self, now_ms: int) -> None:
-        """Claim what the latest timestamp allows."""
+        """Announce what the latest timestamp allows."""
         self.advance(self._kind.watermark(self._latest))
 
     @override
-    def claimable(self) -> int:
+    def next_watermark(self) -> int:
         """The watermark that a tick would give now."""
         return max(self.watermark, self._kind.watermark(self._latest))
 

@@ -1,4 +1,4 @@
-"""The pure machine of a task: payloads and polls in, rows for the next stage out.
+"""The pure machine of a task, hop 4 of a checkpoint's life: payloads and polls in, rows for the next stage out.
 
 It has no threads, sockets or clock of its own. A shell drives it - Spark's or the simulator's:
 
@@ -6,14 +6,14 @@ It has no threads, sockets or clock of its own. A shell drives it - Spark's or t
     while not task.finished:
         task.receive(payload)        for every row that arrives, while task.may_receive
         task.poll()                  when there is nothing to receive: let sources produce
-        task.go_on()                 while task.unread: the rest of the payload, slice by slice
+        task.resume()                while task.unread: the rest of the payload, slice by slice
         task.take(idle=...)          rows to send on; idle = nothing more to do right now
         task.take_messages()         for the job master
         task.work_on_snapshots()     a slice of what checkpoints need, to be written by the shell
     task.close()
 
-Each of these calls may end with ``task.paused``: so much was made that it has to leave before the call goes on. Then
-there is nothing to do but ``take`` and ``go_on``.
+Each of these calls may end with ``task.paused``: so much was made that it has to leave before the call resumes. Then
+there is nothing to do but ``take`` and ``resume``.
 
 A task hosts one subtask of every vertex of its stage that is wide enough to reach it. A payload goes to the gate of the
 subtask it is for; those of edges that only pass through the stage are relayed, unopened.
@@ -60,7 +60,7 @@ from firesteel.plan.messages import (
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder, TaskRestore
 from firesteel.runtime.operators.source import SourceOperator
-from firesteel.runtime.queryable_states import QueryableStates
+from firesteel.runtime.queryable_states import TaskQueryableStates
 from firesteel.runtime.router import Outbox, create_router
 from firesteel.runtime.services import TaskServices
 from firesteel.runtime.settings import TaskSettings
@@ -126,8 +126,8 @@ class StageTask:
         self._flush_after = _SHARE_OF_TIMEOUT * min(timeouts, default=math.inf)
         self._flushed_at = self._opened_at = 0.0
 
-    def _watch_queryable_states(self) -> QueryableStates:
-        states = QueryableStates()
+    def _watch_queryable_states(self) -> TaskQueryableStates:
+        states = TaskQueryableStates()
         if self._settings.queryable_state and self._plan.mode is RuntimeMode.STREAMING:
             for vertex in self._vertices:
                 for operator in vertex.chain:
@@ -202,7 +202,7 @@ class StageTask:
 
     @property
     def waits(self) -> bool:
-        """Whether the call that has paused waits for something else as well, and cannot go on before that is there."""
+        """Whether the call that has paused waits for something else as well, and cannot resume before that is there."""
         return self._pauses.waits
 
     @property
@@ -219,7 +219,7 @@ class StageTask:
         """
         return not any(gate.may_read for gate in self._gates)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume the call that has paused, or read the next slice of what is unread."""
         self._pace.step()
         if self._pauses.paused:
@@ -313,10 +313,10 @@ class StageTask:
         else:
             self._messages.append(outcome)
 
-    def _checkpoint_complete(self, checkpoint_id: int, final: bool) -> None:
+    def _checkpoint_completed(self, checkpoint_id: int, final: bool) -> None:
         """A checkpoint is durable; a final one ends the task."""
         for vertex in self._vertices:
-            vertex.checkpoint_complete(checkpoint_id)
+            vertex.checkpoint_completed(checkpoint_id)
         self._released |= final
 
     def _checkpoint_aborted(self, checkpoint_id: int) -> None:
@@ -387,7 +387,7 @@ class StageTask:
             case TriggerCheckpoint(order):
                 self._trigger(order)
             case CheckpointCompleted(checkpoint_id, final):
-                self._checkpoint_complete(checkpoint_id, final)
+                self._checkpoint_completed(checkpoint_id, final)
             case CheckpointAborted(checkpoint_id):
                 self._checkpoint_aborted(checkpoint_id)
             case SplitsAssigned(operator_id, subtask, splits, no_more):

@@ -1,4 +1,4 @@
-"""The state of one vertex's subtask at a barrier, on its way into a file of the checkpoint, and how it is read back.
+"""The state of a subtask at a barrier, on its way into a file, and how it is read back: hop 8 of a checkpoint's life.
 
 What is small - the list states of the operators - is serialised at the barrier itself. Keyed state is serialised in
 slices, by `SubtaskSnapshot.step`, while processing goes on; the backends see to it that it is the state of the barrier.
@@ -10,7 +10,7 @@ run of blocks, so pieces of one operator and kind follow each other::
     header, lists of operator 0, lists of operator 1, ..., keyed state of operator 0, keyed state of operator 1, ...
 
 When the last piece is durable, its handles are left in the snapshot: the next delta builds on them once the checkpoint is
-confirmed. Without a checkpoint directory there is no file: the segments travel inside the acknowledgement. With local
+completed. Without a checkpoint directory there is no file: the segments travel inside the acknowledgement. With local
 recovery the keyed state of a checkpoint, not of a savepoint, is written to this machine's disks as well, and read from
 there.
 """
@@ -169,7 +169,7 @@ class SnapshotFile:
         self._writer = StateFileWriter(self._path, form.compress)
         self._inline_limit = form.inline_limit
         self._segment: SegmentWriter | None = None
-        self._place: tuple[int, bool] | None = None  # operator and kind of the segment that is being written
+        self._owner: tuple[int, bool] | None = None  # operator and kind of the segment that is being written
         self._segments: dict[tuple[int, bool], Segment] = {}
         self._bytes = 0
         keeps_copies = order.root and order.kind is CheckpointKind.CHECKPOINT
@@ -180,10 +180,10 @@ class SnapshotFile:
     def write(self, pieces: Iterable[Piece]) -> None:
         """Append pieces; raises when that is not possible."""
         for piece in pieces:
-            place = piece.operator, piece.is_keyed
-            if place != self._place:
+            owner = piece.operator, piece.is_keyed
+            if owner != self._owner:
                 self._end_segment()
-                self._begin_segment(place)
+                self._begin_segment(owner)
             assert self._segment is not None
             block = self._segment.add(piece.payload)
             if self._inline:
@@ -230,21 +230,21 @@ class SnapshotFile:
         if self._copy is not None:
             self._copy.write(block)
 
-    def _begin_segment(self, place: tuple[int, bool]) -> None:
-        self._place = place
+    def _begin_segment(self, owner: tuple[int, bool]) -> None:
+        self._owner = owner
         self._segment = SegmentWriter() if self._inline else self._writer.segment()
-        _, is_keyed = place
+        _, is_keyed = owner
         if self._local is not None and is_keyed:
             self._copy = self._local.begin(self._snapshot.order.root, self._path, self._writer.length)
             self._copies.append(self._copy)
 
     def _end_segment(self) -> None:
-        if self._segment is not None and self._place is not None:
-            segment = self._segments[self._place] = self._segment.finish()
+        if self._segment is not None and self._owner is not None:
+            segment = self._segments[self._owner] = self._segment.finish()
             self._bytes += segment.length
         if self._copy is not None:
             self._copy.close()
-        self._segment = self._place = self._copy = None
+        self._segment = self._owner = self._copy = None
 
     def _check_limit(self, segment: SegmentWriter) -> None:
         if self._bytes + segment.length > self._inline_limit:

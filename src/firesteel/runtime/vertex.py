@@ -1,4 +1,6 @@
-"""One subtask of a vertex inside a task: its gate, its chain of live operators, its routers, and its side of checkpoints.
+"""One subtask of a vertex inside a task: hop 12 of a record's journey and hop 6 of a checkpoint's life.
+
+It has its gate, its chain of live operators, its routers, and its side of checkpoints.
 
 The steps of a checkpoint, once its barrier has come on all channels (or, for a source, when the job master asks):
 
@@ -106,7 +108,7 @@ class VertexSubtask:
             operator.link.open(self._context_of(operator))
             operator.keyed_state.opened()
         if self._restored is not None and self._restored.changed_program:
-            self._checkpoints.check_unclaimed(drop=self.settings.drops_unclaimed_state)
+            self._checkpoints.check_unregistered(drop=self.settings.drops_unregistered_state)
         if self.gate.clock > MIN_TIMESTAMP:
             self.head.watermark(self.gate.clock)
 
@@ -155,7 +157,7 @@ class VertexSubtask:
     def barriers_complete(self, order: CheckpointOrder, waited: float) -> None:
         """The barrier has come on all channels: take the snapshot."""
         self._note_checkpoint(order, waited)
-        self._report(self._checkpoints.take(order, self.gate.clock, waited))
+        self._report(self._checkpoints.snapshot(order, self.gate.clock, waited))
 
     def barriers_declined(self, checkpoint_id: int, reason: str) -> None:
         """The gate waits for the barriers of a checkpoint no longer."""
@@ -171,7 +173,7 @@ class VertexSubtask:
     def trigger(self, order: CheckpointOrder) -> SubtaskSnapshot:
         """Begin a checkpoint here, at a source."""
         self._note_checkpoint(order, 0.0)
-        snapshot = self._checkpoints.take(order, MIN_TIMESTAMP)
+        snapshot = self._checkpoints.snapshot(order, MIN_TIMESTAMP)
         if order.kind.suspends_sources and self.source is not None:
             self._suspended_by = order.id
             self.source.suspend()
@@ -182,9 +184,9 @@ class VertexSubtask:
         first_barrier_ms = (self._services.now() - waited) * 1000
         self._start_delay_ms = max(0.0, first_barrier_ms - order.timestamp)  # clocks of machines may disagree
 
-    def checkpoint_complete(self, checkpoint_id: int) -> None:
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
         """A checkpoint is durable."""
-        self._checkpoints.confirm(checkpoint_id)
+        self._checkpoints.checkpoint_completed(checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
         """A checkpoint was aborted: nobody waits for its barriers any more."""
@@ -192,7 +194,7 @@ class VertexSubtask:
         if self.source is not None and checkpoint_id == self._suspended_by:
             self._suspended_by = None
             self.source.resume()
-        self._checkpoints.abort(checkpoint_id)
+        self._checkpoints.checkpoint_aborted(checkpoint_id)
 
     # Time and output ----------------------------------------------------------------------------------
 
@@ -274,12 +276,12 @@ class SubtaskCheckpoints:
         self._subtask = subtask
         self._chain = chain
         self._now = now
-        self._bases: dict[str, tuple[Segment, ...]] = {}  # of the last confirmed checkpoint, by operator
-        self._unconfirmed: dict[int, SubtaskSnapshot] = {}
+        self._bases: dict[str, tuple[Segment, ...]] = {}  # of the last completed checkpoint, by operator
+        self._uncompleted: dict[int, SubtaskSnapshot] = {}
 
     # Taking -------------------------------------------------------------------------------------------
 
-    def take(self, order: CheckpointOrder, clock: int, waited: float = 0.0) -> SubtaskSnapshot:
+    def snapshot(self, order: CheckpointOrder, clock: int, waited: float = 0.0) -> SubtaskSnapshot:
         """The snapshot of all operators, with the barrier sent on; ``waited``: seconds of alignment."""
         began = self._now()
         self._build_on(order.completed)
@@ -298,7 +300,7 @@ class SubtaskCheckpoints:
             alignment_ms=waited * 1000,
             pause_ms=(self._now() - began) * 1000,
         )
-        self._unconfirmed[order.id] = snapshot
+        self._uncompleted[order.id] = snapshot
         return snapshot
 
     def _section(self, operator: OperatorSubtask, order: CheckpointOrder) -> OperatorSection:
@@ -310,7 +312,7 @@ class SubtaskCheckpoints:
             operator.plan.id, lists.snapshot(), snapshot, base, (*keyed.metas(), *lists.metas())
         )
 
-    def confirm(self, checkpoint_id: int) -> None:
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
         """A checkpoint is durable: later deltas build on it, and operators commit what belongs to it."""
         self._build_on(checkpoint_id)
         for operator in self._chain:
@@ -322,7 +324,7 @@ class SubtaskCheckpoints:
         Never on a savepoint, which may be deleted at any time. A checkpoint that is older than the base is not known
         any more, so that news of it that comes late changes nothing. Older savepoints may still be under way.
         """
-        snapshot = self._unconfirmed.pop(checkpoint_id, None)
+        snapshot = self._uncompleted.pop(checkpoint_id, None)
         if snapshot is None:
             return
         if snapshot.order.kind.is_savepoint or snapshot.handles is None:
@@ -331,15 +333,15 @@ class SubtaskCheckpoints:
         self._bases = {handle.operator_id: handle.keyed for handle in snapshot.handles}
         for operator in self._chain:
             operator.keyed_state.checkpoint_completed(checkpoint_id)
-        self._unconfirmed = {
+        self._uncompleted = {
             number: pending
-            for number, pending in self._unconfirmed.items()
+            for number, pending in self._uncompleted.items()
             if number > checkpoint_id or pending.order.kind.is_savepoint
         }
 
-    def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
-        self._unconfirmed.pop(checkpoint_id, None)
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was aborted."""
+        self._uncompleted.pop(checkpoint_id, None)
         self._discard(checkpoint_id)
         for operator in self._chain:
             operator.link.notify_aborted(checkpoint_id)
@@ -367,7 +369,7 @@ class SubtaskCheckpoints:
             _clock_of(operator).clear()  # it was the head of a chain when the state was written
         return min(_clock_of(head).get(), default=MIN_TIMESTAMP)
 
-    def check_unclaimed(self, drop: bool) -> None:
+    def check_unregistered(self, drop: bool) -> None:
         """After the operators were opened: state that none of them asked for is refused, or dropped."""
         for operator in self._chain:
             keyed, lists = operator.keyed_state, operator.operator_state

@@ -131,7 +131,7 @@ class ArchivedJobs:
             self._recent.pop(job_id, None)
 
     def keep_newest(self, most: int) -> list[str]:
-        """Delete the oldest ones, so that so many are left; which they were."""
+        """Delete the oldest ones, so that only that many are left; which they were."""
         lines = sorted(self.lines(), key=lambda line: line["end-time"])
         gone = [line["jid"] for line in lines[: max(0, len(lines) - most)]]
         for job_id in gone:

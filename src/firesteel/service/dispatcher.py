@@ -19,7 +19,7 @@ from firesteel.service.archives import ArchivedJobs
 from firesteel.service.drivers import Drivers
 from firesteel.service.folder import JobFolder, ServiceFolder
 from firesteel.service.processes import end_driver, is_alive
-from firesteel.service.records import DriverReport, End, JobReport, Orders, Submission
+from firesteel.service.records import DriverReport, End, JobReport, Orders, SubmittedProgram
 from firesteel.service.stand_ins import StandIn
 from firesteel.service.supervision import (
     Allow,
@@ -48,7 +48,7 @@ class Managed:
     """A submission that is not over. Only the thread of the dispatcher changes it."""
 
     folder: JobFolder
-    submission: Submission
+    submission: SubmittedProgram
     orders: Orders
     report: DriverReport | None = None
     is_alive: bool = False
@@ -100,7 +100,7 @@ class Dispatcher:
         self._thread.start()
 
     def close(self) -> None:
-        """Decide nothing any more; drivers go on."""
+        """Decide nothing any more; drivers continue."""
         self._is_closed = True
         self._wake.set()
         if self._thread.is_alive():
@@ -109,7 +109,7 @@ class Dispatcher:
 
     # What paths ask for.
 
-    def submit(self, folder: JobFolder, submission: Submission) -> Managed:
+    def submit(self, folder: JobFolder, submission: SubmittedProgram) -> Managed:
         """Run a program whose files are in the folder; it is, from now on, whatever happens to the service."""
         folder.submit(submission)
         managed = Managed(folder, submission, Orders())
@@ -275,7 +275,7 @@ class Dispatcher:
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        """Keep so many that are over. An archive that others may use, too, is left alone."""
+        """Keep that many that are over. An archive that others may use, too, is left alone."""
         if self.archive.directory == str(self.folder.archive):
             self.archive.keep_newest(self._kept_jobs)
         over = [folder.path for folder in self.folder.all_jobs() if (folder.path / "end.json").exists()]

@@ -24,7 +24,7 @@ from firesteel.common.options import (
 )
 from firesteel.service.folder import JobFolder
 from firesteel.service.processes import mark_of
-from firesteel.service.records import ProcessMark, Submission
+from firesteel.service.records import ProcessMark, SubmittedProgram
 
 __all__ = ["DRIVER_MODULE", "Drivers"]
 
@@ -64,7 +64,7 @@ class Drivers:
         self._children: list[subprocess.Popen[bytes]] = []
         self._counter = 0
 
-    def start(self, folder: JobFolder, submission: Submission) -> ProcessMark:
+    def start(self, folder: JobFolder, submission: SubmittedProgram) -> ProcessMark:
         """Start the driver of a submission; a spare one becomes it, if there is one that suits."""
         _set_earlier_log_aside(folder)
         spare = self._take_spare() if _suits(submission) else None
@@ -158,7 +158,7 @@ class Drivers:
             return spare
 
 
-def _suits(submission: Submission) -> bool:
+def _suits(submission: SubmittedProgram) -> bool:
     """Whether a driver that has started Spark with the settings of the service will do.
 
     Settings that a program makes in its own code are compared by the driver itself.

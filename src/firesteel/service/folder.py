@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from firesteel.common._private_files import make_private_directories, make_private_directory
-from firesteel.service.records import DriverReport, End, Orders, Submission
+from firesteel.service.records import DriverReport, End, Orders, SubmittedProgram
 
 __all__ = ["JobFolder", "ServiceFolder", "read_json", "write_json"]
 
@@ -92,11 +92,11 @@ class JobFolder:
         """What the driver has printed and logged."""
         return self.path / "driver.log"
 
-    def submission(self) -> Submission:
+    def submission(self) -> SubmittedProgram:
         """What is to be run."""
-        return Submission.from_json(read_json(self.path / "submission.json"))
+        return SubmittedProgram.from_json(read_json(self.path / "submission.json"))
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: SubmittedProgram) -> None:
         """Write down what is to be run; from then on it will be, whatever happens to the service."""
         write_json(self.path / "submission.json", submission.to_json(), durable=True)
 

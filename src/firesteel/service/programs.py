@@ -28,7 +28,7 @@ from firesteel.rest.errors import Conflict, Malformed
 from firesteel.service.artifacts import Artifact, checked_name, save
 from firesteel.service.dispatcher import Dispatcher, Managed
 from firesteel.service.folder import JobFolder
-from firesteel.service.records import Submission
+from firesteel.service.records import SubmittedProgram
 
 __all__ = ["artifact_request", "submit_artifact", "submit_form"]
 
@@ -110,7 +110,7 @@ def submit_artifact(dispatcher: Dispatcher, artifact: Artifact, request: Mapping
         return dispatcher.submit(folder, submission_of(artifact, request, submission_id))
 
 
-def submission_of(artifact: Artifact, request: Mapping[str, Any], submission_id: str) -> Submission:
+def submission_of(artifact: Artifact, request: Mapping[str, Any], submission_id: str) -> SubmittedProgram:
     """What is run when an artifact is."""
     entry = request["entry"]
     script: str | None = artifact.name
@@ -130,7 +130,7 @@ def submission_of(artifact: Artifact, request: Mapping[str, Any], submission_id:
                 f"{artifact.name} has no __main__.py, so the module that is to be run has to be named: entryClass"
             )
     name = Path(artifact.name).stem if module is None else module
-    return Submission(
+    return SubmittedProgram(
         submission_id,
         to_millis(time.time()),
         name,
@@ -153,7 +153,7 @@ def submit_form(dispatcher: Dispatcher, call: Call) -> Managed:
         raise Malformed("two files of the form have the same name")
     options = _options(request.get("options", {}))
     submission_id = _submission_id(options)
-    submission = Submission(
+    submission = SubmittedProgram(
         submission_id,
         to_millis(time.time()),
         request.get("module") or Path(request.get("script", "")).stem,

@@ -9,11 +9,11 @@ from typing import Any
 
 from firesteel.common.job_status import JobStatus
 
-__all__ = ["DriverReport", "End", "JobReport", "Orders", "ProcessMark", "Submission"]
+__all__ = ["DriverReport", "End", "JobReport", "Orders", "ProcessMark", "SubmittedProgram"]
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SubmittedProgram:
     """A program to be run. Names of files are below the submission's folder ``files``; ``submitted`` is in milliseconds."""
 
     id: str
@@ -34,7 +34,7 @@ class Submission:
         return _to_json(self)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Submission:
+    def from_json(cls, found: Mapping[str, Any]) -> SubmittedProgram:
         """As it was written down."""
         lists = {name: tuple(found.get(name, ())) for name in ("arguments", "python_files", "archives")}
         return cls(**{**_known(cls, found), **lists})
@@ -55,8 +55,8 @@ class JobReport:
 
     ``slots``: how many it has, or waits for. ``wanted``: how many it asks for while it runs, in order to be rescaled, with the number
     of that ``request``; 0: no others than it has. ``least``: with how many it makes do, of those that it waits for, or that are
-    ``wanted``, which is not answered before there are so many; 0: it waits for all, and wants an answer at once.
-    ``resumable``: its checkpoints are in a directory, so another driver can go on from them.
+    ``wanted``, which is not answered before there are that many; 0: it waits for all, and wants an answer at once.
+    ``resumable``: its checkpoints are in a directory, so another driver can resume from them.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Orders:
     """What the service has decided about a submission.
 
     ``starts``: how often a driver was started; ``deaths``: how often one has died without a word; ``process``: the last one;
-    ``resume``: it is to go on from the newest checkpoint. ``granted``: how many slots its jobs have; ``refused``: jobs that get
+    ``resume``: it is to resume from the newest checkpoint. ``granted``: how many slots its jobs have; ``refused``: jobs that get
     none, and why; ``answered``: the newest request of each running job for others that ``granted`` is the answer to.
     ``is_cancelled``: somebody wants it to end.
     """

@@ -2,7 +2,7 @@
 
 Slots are given first come, first served: a job that needs many is not overtaken for ever by those that need few. One that makes
 do with fewer than it asks for gets what there is. A job that runs and asks for more, in order to be rescaled, gets none while others
-wait; it is told at once how many it may have, or, if it says how many would be of use, as soon as there are so many.
+wait; it is told at once how many it may have, or, if it says how many would be of use, as soon as there are that many.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A job has so many slots from now on: those that it waits for, or as many as it makes do with, or fewer than it had."""
+    """A job has this many slots from now on: those that it waits for, or as many as it makes do with, or fewer than it had."""
 
     id: str
     job: str
@@ -70,7 +70,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Answer a request of a job that runs: it may have so many slots, which may be fewer than it asks for."""
+    """Answer a request of a job that runs: it may have this many slots, which may be fewer than it asks for."""
 
     id: str
     job: str
@@ -171,7 +171,7 @@ def _why_not_again(each: Seen) -> str:
     lost = [job for job in each.jobs if not job.resumable and job.id in each.orders.granted]
     if lost:
         return (
-            f"its driver has died, and job '{lost[0].name}' has no checkpoints in a directory to go on from; set "
+            f"its driver has died, and job '{lost[0].name}' has no checkpoints in a directory to resume from; set "
             "'execution.checkpointing.interval' and 'execution.checkpointing.dir'"
         )
     return ""

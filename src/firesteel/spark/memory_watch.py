@@ -37,7 +37,7 @@ _SPARKS_LIMIT = "PYSPARK_EXECUTOR_MEMORY_MB"
 _COLLECT_SECONDS = 30.0
 #: Of 1000, which would be all memory: enough to come before any driver that uses less than half of the machine.
 _KILLED_FIRST = 500
-#: Python looks for cycles of objects when so many more have been made than freed, by default 700. Batches of records have
+#: Python looks for cycles of objects when n more have been made than freed, by default 700. Batches of records have
 #: thousands under way, which all are freed without that, and looking at them took a sixth of a task's time.
 _OBJECTS_BEFORE_COLLECTION = 10_000
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from firesteel.plan.messages import QueryState, StateAnswered
-from firesteel.runtime.queryable_states import QueryableStates
+from firesteel.runtime.queryable_states import TaskQueryableStates
 
 __all__ = ["QueryDesk"]
 
@@ -25,7 +25,7 @@ class QueryDesk:
         #: Those that nobody has answered yet; a task looks whether there are any.
         self.waiting: deque[QueryState] = deque()
         self._lock = threading.Lock()
-        self._readable: QueryableStates | None = None  # while anybody may read what is in memory
+        self._readable: TaskQueryableStates | None = None  # while anybody may read what is in memory
 
     def put(self, query: QueryState) -> None:
         """Somebody asks. Called in the thread that brings messages of the job master."""
@@ -34,12 +34,12 @@ class QueryDesk:
             if self._readable is not None:
                 self._answer_from_memory(self._readable)
 
-    def answer(self, states: QueryableStates) -> None:
+    def answer(self, states: TaskQueryableStates) -> None:
         """Answer all; for the task, between two batches."""
         while self.waiting:
             self._send(states.answer(self.waiting.popleft()))
 
-    def begin_to_wait(self, states: QueryableStates) -> None:
+    def begin_to_wait(self, states: TaskQueryableStates) -> None:
         """The task waits between two batches, perhaps for long: others may read its states meanwhile."""
         with self._lock:
             self._readable = states
@@ -50,7 +50,7 @@ class QueryDesk:
         with self._lock:
             self._readable = None
 
-    def _answer_from_memory(self, states: QueryableStates) -> None:
+    def _answer_from_memory(self, states: TaskQueryableStates) -> None:
         for _ in range(len(self.waiting)):
             query = self.waiting.popleft()
             if states.in_memory(query.name):

@@ -71,7 +71,7 @@ _LONGEST_SHUFFLE_WAIT = 50
 
 
 def shuffle_wait(writers: int, cores: int) -> int:
-    """Milliseconds that suit a job with so many tasks that send, on a machine with so many cores.
+    """Milliseconds that suit a job with that many tasks that send, on a machine with that many cores.
 
     Each of these tasks has a thread in Spark that wakes up as often to look whether something has waited for long enough. Forty
     that do it every millisecond take half a core.

@@ -88,7 +88,7 @@ def too_few_slots(needed: int, available: int, remedy: str) -> NotEnoughSlotsErr
 def wanted_settings(
     configuration: Configuration, needed: int, submitted: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All settings of a session for a job that needs so many slots; ``submitted``: those that spark-submit was given."""
+    """All settings of a session for a job that needs that many slots; ``submitted``: those that spark-submit was given."""
     others = dict(submitted or {})
     master = _master(configuration, needed, others.pop("spark.master", None))
     makes_secrets = master.startswith(("yarn", "k8s://"))

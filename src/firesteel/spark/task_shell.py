@@ -1,8 +1,9 @@
-"""The function Spark calls for each task: threads, queue, clock and sockets around a `StageTask`.
+"""The function Spark calls for each task: hop 6 of a record's journey and hop 13 of a checkpoint's life.
 
-Hop 6 of a record's journey. The generator below is the mailbox loop. It works off mails, which it reads from Spark's
-socket, polls sources when it has time, and yields the rows that are to be sent. Yielding blocks when the next stage is busy:
-that is the back pressure, and while it lasts nothing is popped from the mailbox, so the stage before feels it too.
+Threads, queue, clock and sockets around a `StageTask`. The generator below is the mailbox loop. It works off mails, which it
+reads from Spark's socket, polls sources when it has time, and yields the rows that are to be sent. Yielding blocks when the
+next stage is busy: that is the back pressure, and while it lasts nothing is popped from the mailbox, so the stage before
+feels it too.
 """
 
 from __future__ import annotations
@@ -296,7 +297,7 @@ class TaskShell:
             if began > self._trust.until:
                 self._await_trust()
             if task.unread:
-                yield from self._do(task, task.go_on)
+                yield from self._do(task, task.resume)
             for _ in range(_MAILS_AT_ONCE):
                 if desk.waiting:
                     desk.answer(task.queryable)
@@ -362,7 +363,7 @@ class TaskShell:
                 self._mailbox.nap(_NAP_SECONDS)
                 self._reports.rested(rests_since)
             else:
-                task.go_on()
+                task.resume()
 
     def _hand_over(self, task: StageTask, rows: Rows) -> Iterator[Rows]:
         """Give rows to Spark, which takes them as fast as their receivers do: the time that takes is back pressure."""

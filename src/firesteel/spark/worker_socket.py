@@ -119,7 +119,7 @@ class WorkerSocket:
         return payloads
 
     def _await(self, size: int) -> bool:
-        """Whether so many bytes are there; waits for them, because Spark writes a message in one go."""
+        """Whether that many bytes are there; waits for them, because Spark writes a message in one go."""
         while (missing := size - len(self._unread)) > 0:
             if not self._fill(min(missing, _MOST_AT_ONCE), socket.MSG_WAITALL):
                 return False

@@ -1,4 +1,4 @@
-"""Value, list, map, reducing and aggregating state over a dictionary from key to value.
+"""Value, list, map, reducing and aggregating state over a dictionary from key to value: hop 9 of a record's journey.
 
 They hold live objects: what ``value()`` returns is what is stored, not a copy, and changing it in place without
 ``update`` is as undefined here as on every other backend. What comes in is made private first, so that no object is

@@ -1,5 +1,6 @@
-"""What every keyed backend shares: tables, timers and stores of which snapshots can be taken while they change.
+"""What every keyed backend shares, and how it is frozen: hop 7 of a checkpoint's life.
 
+There are tables, timers and stores, of which snapshots can be taken while they change.
 A snapshot is full, or a delta: what was touched since the last *completed* checkpoint, its base. Whether a checkpoint is
 completed is known long after its snapshot was taken. So time is cut into generations by the snapshots (`Changes`): the
 keys of a generation are kept until a later checkpoint is completed, and pass to the next generation when theirs is

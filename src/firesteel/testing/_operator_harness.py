@@ -178,7 +178,7 @@ class OperatorHarness:
 
     def snapshot(self) -> OperatorSnapshot:
         """A copy of the state and timers, for a new harness."""
-        return OperatorSnapshot.take(self.state, self.operator_state)
+        return OperatorSnapshot.of(self.state, self.operator_state)
 
     def process(self, values: list[Any], timestamps: list[int | None] | None = None) -> None:
         """A batch of the first input."""

@@ -241,7 +241,7 @@ class SimulatedTask:
         if self._leaving:
             return self._send()
         if self._task.paused:
-            self._go_on(self._task)
+            self._resume(self._task)
             return True
         if self.state is TaskState.DRAINING:
             return self._finish(self._task)
@@ -267,7 +267,7 @@ class SimulatedTask:
     def _work(self, task: StageTask, rng: random.Random, idle_chance: float) -> bool:
         ways: list[Callable[[], bool]] = []
         if task.unread:
-            ways.append(partial(self._go_on, task))
+            ways.append(partial(self._resume, task))
         elif task.may_receive:
             ways += [partial(self._receive, task, channel) for channel in self._inputs if channel.deliverable]
         if self._pollable():
@@ -290,8 +290,8 @@ class SimulatedTask:
         self._let_out(task)
         return True
 
-    def _go_on(self, task: StageTask) -> bool:
-        task.go_on()
+    def _resume(self, task: StageTask) -> bool:
+        task.resume()
         self._dirty = True
         self._fruitless = False
         self._let_out(task)
@@ -342,7 +342,7 @@ class SimulatedTask:
 
     def _finish(self, task: StageTask) -> bool:
         self.state = TaskState.ENDED
-        self._give_up_snapshots()
+        self._abort_snapshots()
         if self._local is not None:
             self._local.end_job()
         errors = task.close()
@@ -406,12 +406,12 @@ class SimulatedTask:
         self.state = TaskState.ENDED
         if alive and self._task is not None:
             self._task.close()
-        self._give_up_snapshots()
+        self._abort_snapshots()
         if self._local is not None:
             self._local.close()
         return alive
 
-    def _give_up_snapshots(self) -> None:
+    def _abort_snapshots(self) -> None:
         for file in self._files.values():
             with contextlib.suppress(Exception):  # a storage that fails changes nothing any more
                 file.abort()

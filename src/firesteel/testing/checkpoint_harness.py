@@ -161,7 +161,7 @@ class CheckpointHarness:
             subtask.link.notify_complete(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        """Tell every subtask that a checkpoint was given up."""
+        """Tell every subtask that a checkpoint was aborted."""
         for subtask in self:
             subtask.link.notify_aborted(checkpoint_id)
 

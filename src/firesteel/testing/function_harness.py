@@ -71,7 +71,7 @@ class FunctionHarness:
 
     ``key_selector`` is what ``key_by`` would be given; ``key_selector2`` that of the second input, the same when
     left out. A broadcast function needs its ``broadcast_state`` descriptors. ``processing_time`` is the time, in
-    milliseconds, at which the clock starts. With ``snapshot`` it goes on where another harness was.
+    milliseconds, at which the clock starts. With ``snapshot`` it continues where another harness was.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class ManualClock:
         return self._now
 
     def set_wall(self, offset: float) -> None:
-        """Set the clock on the wall so many seconds before or behind the time that has really passed."""
+        """Set the clock on the wall that many seconds before or behind the time that has really passed."""
         self._wall_offset = offset
 
     def advance(self, seconds: float) -> None:

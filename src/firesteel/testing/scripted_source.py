@@ -121,7 +121,7 @@ class ScriptedSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class ScriptPosition:
-    """How far a script has been played: so many steps, and so many records of the next one."""
+    """How far a script has been played: how many steps, and how many records of the next one."""
 
     script: int
     step: int = 0

@@ -159,7 +159,7 @@ class _Run:
             self._check_flushed(f"after checkpoint {number} was complete")
 
     def _crash(self) -> None:
-        """The attempt ends, or goes on for a while beside the one that replaces it."""
+        """The attempt ends, or continues for a while beside the one that replaces it."""
         old, self._late = self._attempt, []
         is_zombie = self._rng.random() < 0.5
         self.done.append("crash, with a zombie that writes and commits" if is_zombie else "crash")

@@ -35,7 +35,7 @@ def check_source(
     Every seed is a history of its own, with a source of its own: ``make_source`` is called once for each, and prepares the
     other system if reading changes it. ``expected`` are all records of the source. After each history every one of them has
     come once (with `AT_LEAST_ONCE`: or again after a crash), and those for which ``split_of`` gives the same in the order in
-    which they are expected. ``patience``: so many seconds without a record mean that none will come.
+    which they are expected. ``patience``: that many seconds without a record mean that none will come.
 
     >>> from firesteel.datastream.connectors import NumberSequenceSource
     >>> check_source(lambda: NumberSequenceSource(1, 50), range(1, 51))
@@ -227,7 +227,7 @@ class _Run:
             self._late.clear()
 
     def _crash(self) -> None:
-        """The attempt ends, or goes on for a while beside the one that replaces it."""
+        """The attempt ends, or continues for a while beside the one that replaces it."""
         zombie = self._attempt if self._rng.random() < 0.5 else None
         self.done.append("crash" if zombie is None else "crash, with a zombie that reads on")
         if zombie is None:

@@ -37,7 +37,7 @@ class DictStore(StateStore):
 
     @override
     def scan(self, after: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """Up to so many records behind a place."""
+        """Up to that many records behind a place."""
         places = heapq.nsmallest(count, (place for place in self.records if place > after))
         return [(place, self.records[place]) for place in places]
 

@@ -228,7 +228,7 @@ def test_records_that_retention_took_before_they_were_read_are_an_error(kafka: K
     kafka.delete_records_before(topic, 0, 6)
     driven = harness(kafka, topic, [KafkaSplit(topic, 0, 2, 10)])
     with pytest.raises(
-        Exception, match="is to go on at offset 2 of partition 0 of topic 'retention"
+        Exception, match="is to resume at offset 2 of partition 0 of topic 'retention"
     ) as failed:
         driven[0].drain()
     assert "there are records from offset 6 to 9. 4 offsets were deleted" in str(failed.value)

@@ -298,7 +298,7 @@ class CrashSimulation:
         MemoryStorage.forget(self._local_uri)
         try:
             self._start_master()
-            while (complete := self._master.complete) is None or self._goes_on():
+            while (complete := self._master.complete) is None or self._resumes():
                 self._step()
                 self.outcome.steps += 1
                 if self.outcome.steps > _MAX_STEPS:
@@ -581,7 +581,7 @@ class CrashSimulation:
             if answer.request in master.stops:
                 self._stopped_at = answer.path
 
-    def _goes_on(self) -> bool:
+    def _resumes(self) -> bool:
         """Whether the job was stopped with a savepoint: then it resumes from there."""
         complete = self._master.complete
         if complete is None or complete.status is not JobStatus.FINISHED or self._stopped_at is None:

@@ -248,11 +248,11 @@ class Job:
             subtasks[self._position % len(subtasks)].process([self._sign * self._position])
 
     def checkpoint(self, outcome: str, kind: CheckpointKind = CheckpointKind.CHECKPOINT) -> None:
-        """Completed, completed without anybody hearing of it, or given up."""
+        """Completed, completed without anybody hearing of it, or aborted."""
         assert self._running is not None
         number, self._next_checkpoint = self._next_checkpoint, self._next_checkpoint + 1
         taken = self._running.checkpoint(number, kind)
-        if outcome != "given up":
+        if outcome != "aborted":
             self._complete = (taken, self._position)
             self._taken_by = self._running
         if outcome == "complete":
@@ -368,7 +368,7 @@ def action(world: World, job: Job) -> None:
         case "write":
             job.write(random.randint(1, 6))
         case "checkpoint":
-            job.checkpoint(random.choice(["complete", "complete", "unheard", "given up"]))
+            job.checkpoint(random.choice(["complete", "complete", "unheard", "aborted"]))
         case "take away":
             world.take_away()
         case "die":

@@ -153,12 +153,12 @@ class Job:
             subtasks[self._position % len(subtasks)].process([str(self._sign * self._position)])
 
     def checkpoint(self, outcome: str, kind: CheckpointKind = CheckpointKind.CHECKPOINT) -> None:
-        """Completed, completed without anybody hearing of it yet, or given up."""
+        """Completed, completed without anybody hearing of it yet, or aborted."""
         assert self._running is not None
         running = self._running
         number, self._next_checkpoint = self._next_checkpoint, self._next_checkpoint + 1
         taken = running.harness.checkpoint(number, kind)
-        if outcome == "given up":
+        if outcome == "aborted":
             return
         self._complete = (taken, self._position)
         running.completed.append(number)
@@ -262,7 +262,7 @@ def action(world: World, job: Job) -> None:
         case "write":
             job.write(random.randint(1, 6))
         case "checkpoint":
-            job.checkpoint(random.choice(["complete", "complete", "unheard", "given up"]))
+            job.checkpoint(random.choice(["complete", "complete", "unheard", "aborted"]))
         case "die":
             job.die(random.choice(["killed", "zombie"]))
         case "haunt":

@@ -5,7 +5,7 @@ import pytest
 from firesteel.checkpoint import layout
 from firesteel.checkpoint.blocks import StateFileWriter, file_header
 from firesteel.checkpoint.manifest import Manifest, OperatorState
-from firesteel.checkpoint.repository import JobCheckpoints, JobDirectory, jobs_in
+from firesteel.checkpoint.repository import DirectoryOwner, JobCheckpoints, jobs_in
 from firesteel.checkpoint.storage import MemoryStorage, open_storage
 from firesteel.checkpoint.stored_checkpoint import dispose, load, verify
 from firesteel.common.errors import (
@@ -347,7 +347,7 @@ def test_jobs_of_a_directory(job, base):
     storage = open_storage(base)
     JobCheckpoints(storage, "ff", "second").claim()
     storage.publish("something/else", b"")
-    assert jobs_in(storage) == [JobDirectory(JOB, "job"), JobDirectory("ff", "second")]
+    assert jobs_in(storage) == [DirectoryOwner(JOB, "job"), DirectoryOwner("ff", "second")]
 
 
 def test_marker_that_nobody_can_read(job):

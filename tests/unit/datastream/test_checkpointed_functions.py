@@ -147,7 +147,7 @@ def compiled(build: Callable[[StreamExecutionEnvironment], Any]) -> JobPlan:
 
 
 def take_checkpoints(plan: JobPlan) -> None:
-    """Every subtask of the plan lives through a complete checkpoint and one that is given up."""
+    """Every subtask of the plan lives through a complete checkpoint and one that is aborted."""
     settings = TaskSettings.of(plan)
     for vertex in plan.vertices:
         routers = {
@@ -158,7 +158,7 @@ def take_checkpoints(plan: JobPlan) -> None:
         subtask.open()
         for number in (1, 2):
             subtask.trigger(CheckpointOrder(number, 0, CheckpointKind.CHECKPOINT))
-            (subtask.checkpoint_complete if number == 1 else subtask.checkpoint_aborted)(number)
+            (subtask.checkpoint_completed if number == 1 else subtask.checkpoint_aborted)(number)
         assert subtask.close() == []
 
 

@@ -384,7 +384,7 @@ def test_checkpoint_that_takes_too_long_is_aborted() -> None:
     )
 
 
-def test_checkpoint_that_storage_does_not_publish_in_time_is_given_up() -> None:
+def test_checkpoint_that_storage_does_not_publish_in_time_is_aborted() -> None:
     driver = Driver(tolerable_failures=1)
     driver.after(10.0)
     driver.ack(1)
@@ -694,7 +694,7 @@ def test_stop_is_answered_when_the_job_is_over() -> None:
     assert driver.on(JobOver(JobStatus.FINISHED)) == [AnswerSavepoint(1, "/sp/x"), CleanUp(keep=False)]
 
 
-def test_stop_waits_for_what_can_no_longer_be_given_up() -> None:
+def test_stop_waits_for_what_can_no_longer_be_aborted() -> None:
     driver = Driver()
     driver.on(SavepointRequested(7))
     driver.after(10.0)

@@ -167,7 +167,7 @@ def test_new_job_has_nothing_to_start_from(tmp_path: Path) -> None:
 
 def test_next_driver_goes_on_with_higher_numbers(driver: Driver, tmp_path: Path) -> None:
     driver.publish(1)
-    driver.written(driver.order(2))  # given up by the crash
+    driver.written(driver.order(2))  # aborted by the crash
     start = Driver(tmp_path).take_over()
     assert start.restore is not None
     assert start.restore.checkpoint_id == 1
@@ -232,7 +232,7 @@ def test_delta_on_files_that_are_gone_is_not_published(driver: Driver) -> None:
     assert "it refers to chk-4/1-0-1-4" in str(event.error)
 
 
-def test_files_of_a_given_up_checkpoint_go(driver: Driver) -> None:
+def test_files_of_an_aborted_checkpoint_go(driver: Driver) -> None:
     order = driver.order(1)
     acknowledgements = driver.written(order)
     driver.store.perform(DiscardSnapshots(order, acknowledgements))
@@ -260,14 +260,14 @@ def test_savepoint_is_complete_in_its_own_directory_and_part_of_the_chain(
     assert second.next_checkpoint == 1001
 
 
-def test_given_up_savepoint_leaves_nothing_behind(driver: Driver, tmp_path: Path) -> None:
+def test_aborted_savepoint_leaves_nothing_behind(driver: Driver, tmp_path: Path) -> None:
     directory = str(tmp_path / "mine" / "savepoint-x")
     order = driver.order(2, CheckpointKind.SAVEPOINT, directory)
     driver.store.perform(DiscardSnapshots(order, driver.written(order)))
     assert not os.path.exists(directory)
 
 
-def test_savepoint_that_was_published_after_it_was_given_up_counts_for_good(tmp_path: Path) -> None:
+def test_savepoint_that_was_published_after_it_was_aborted_counts_for_good(tmp_path: Path) -> None:
     """Found by the crash simulation: it was forgotten when the job had gone on from it."""
     deletions = Waiting()
     driver = Driver(tmp_path, aside=deletions.calling)

@@ -874,7 +874,7 @@ def test_a_task_that_fails_while_tasks_end_for_a_rescale_leaves_the_plan_as_it_w
     assert not any(isinstance(each, ChangePlan) for each in driver.instructions)
 
 
-def test_a_rescale_that_was_given_up_does_not_happen_when_the_job_ends_later() -> None:
+def test_a_rescale_that_was_aborted_does_not_happen_when_the_job_ends_later() -> None:
     """The engine ends the attempt, and one task never said that it had finished."""
     driver = ending_for_rescale(policy=FixedDelay(5, 0.0))
     driver.say(A, TaskFinished())

@@ -14,12 +14,12 @@ import pytest
 from firesteel.common import Configuration
 from firesteel.common.errors import InvalidOptionError, SetupError
 from firesteel.logs.levels import levels, set_levels
-from firesteel.logs.log_book import LogBook, OutputPlace
+from firesteel.logs.log_book import ExecutorId, LogBook
 from firesteel.logs.origin import LogOrigin
 from firesteel.logs.outputs import RecentText, forget_old_files
 from firesteel.logs.settings import LogSettings, read_log_settings
 
-PLACE = OutputPlace("worker-1", "0")
+EXECUTOR = ExecutorId("worker-1", "0")
 ORIGIN = LogOrigin("ab" * 16, "word count", "Map (2/4)", 1)
 
 
@@ -46,16 +46,16 @@ def record(text: str, *, of_task: bool = True) -> logging.LogRecord:
 
 
 def test_without_a_directory_and_without_anybody_who_asks_nothing_is_kept(book: LogBook) -> None:
-    book.task_logged(PLACE, record("hello"))
-    book.task_printed(PLACE, "printed\n")
+    book.task_logged(EXECUTOR, record("hello"))
+    book.task_printed(EXECUTOR, "printed\n")
     assert book.executor_text("executor-0") == book.executor_text("executor-0", printed=True) == ""
 
 
 def test_for_who_asks_the_newest_lines_are_kept_by_executor(book: LogBook) -> None:
     book.keep_recent()
-    book.task_logged(PLACE, record("hello"))
-    book.task_printed(PLACE, "printed\n")
-    book.task_printed(OutputPlace("laptop", "driver"), "elsewhere\n")
+    book.task_logged(EXECUTOR, record("hello"))
+    book.task_printed(EXECUTOR, "printed\n")
+    book.task_printed(ExecutorId("laptop", "driver"), "elsewhere\n")
     assert book.executor_text("executor-0").endswith("INFO orders [word count: Map (2/4)]: hello\n")
     assert book.executor_text("executor-0", printed=True) == "printed\n"
     assert book.executor_text("laptop", printed=True) == "elsewhere\n"
@@ -89,8 +89,8 @@ def test_files_are_by_driver_and_executor_and_for_their_owner(
     book.use(LogSettings(tmp_path / "logs"))
     root.handle(record("of the driver", of_task=False))
     root.handle(record("of a task"))
-    book.task_logged(PLACE, record("of a task"))
-    book.task_printed(PLACE, "printed\n")
+    book.task_logged(EXECUTOR, record("of a task"))
+    book.task_printed(EXECUTOR, "printed\n")
     (driver,), (log,) = book.driver_files(), book.executor_files("executor-0")
     (out,) = book.executor_files("executor-0", printed=True)
     assert driver.name.endswith(f"-{os.getpid()}-driver.log")
@@ -106,11 +106,11 @@ def test_files_are_by_driver_and_executor_and_for_their_owner(
 def test_an_executor_that_is_known_already_gets_files_with_the_first_job_that_wants_them(
     book: LogBook, tmp_path: Path
 ) -> None:
-    book.task_logged(PLACE, record("before"))
-    book.task_printed(PLACE, "before\n")
+    book.task_logged(EXECUTOR, record("before"))
+    book.task_printed(EXECUTOR, "before\n")
     book.use(LogSettings(tmp_path / "logs"))
-    book.task_logged(PLACE, record("after"))
-    book.task_printed(PLACE, "after\n")
+    book.task_logged(EXECUTOR, record("after"))
+    book.task_printed(EXECUTOR, "after\n")
     (log,), (out,) = book.executor_files("executor-0"), book.executor_files("executor-0", printed=True)
     assert log.read_text().endswith(": after\n")
     assert out.read_text() == "after\n"
@@ -119,8 +119,8 @@ def test_an_executor_that_is_known_already_gets_files_with_the_first_job_that_wa
 def test_a_full_file_is_rolled_over_and_only_so_many_stay(book: LogBook, tmp_path: Path) -> None:
     book.use(LogSettings(tmp_path, max_size=200, kept=2))
     for number in range(20):
-        book.task_logged(PLACE, record(f"line {number:02}"))
-        book.task_printed(PLACE, f"print {number:02} {'x' * 50}\n")
+        book.task_logged(EXECUTOR, record(f"line {number:02}"))
+        book.task_printed(EXECUTOR, f"print {number:02} {'x' * 50}\n")
     for printed, last in ((False, "line 19"), (True, "print 19")):
         files = book.executor_files("executor-0", printed)
         assert [file.name[-2:] for file in files[1:]] == [".1", ".2"]

@@ -9,7 +9,7 @@ import pytest
 
 from firesteel.common import Configuration
 from firesteel.common.errors import InvalidOptionError
-from firesteel.jobmaster.attempt import TaskPlace
+from firesteel.jobmaster.attempt import TaskProcess
 from firesteel.plan.executor import EngineExecutor
 from firesteel.plan.messages import SampledStack, StacksSampled, TaskId, ThreadsDumped
 from firesteel.rest.flame_graphs import FlameGraphs, Samples, read_flame_settings
@@ -69,7 +69,7 @@ class Job:
     def executor_threads(self, executor_id: str) -> list[tuple[str, str]]:
         return []
 
-    def places(self) -> list[TaskPlace]:
+    def processes(self) -> list[TaskProcess]:
         return []
 
     def threads(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ThreadsDumped]:

@@ -121,7 +121,7 @@ def test_what_waited_for_a_checkpoint_that_a_newer_one_has_overtaken_keeps_its_p
     assert input.task.has_snapshots
 
 
-def test_a_checkpoint_that_makes_too_much_wait_is_given_up_with_a_reason() -> None:
+def test_a_checkpoint_that_makes_too_much_wait_is_aborted_with_a_reason() -> None:
     input = Input(**{"firesteel.input.waiting-limit": "500 b"})
     *rows, last = input.checkpoint(1)
     while rows:

@@ -54,7 +54,7 @@ def test_granularity_says_what_there_is_a_histogram_for(
     group = MetricGroup("Map")
     latencies = Latencies(group, granularity, 128, lambda: 2.0)
     for source, subtask in (("a", 0), ("a", 1), ("b", 0)):
-        latencies.take(LatencyMarker(1_900, source, subtask))
+        latencies.record(LatencyMarker(1_900, source, subtask))
     found = {scope: value for scope, name, _, value, _ in group.readings() if name == "latency"}
     assert {scope: value.count for scope, value in found.items()} == histograms
     assert {value.max for value in found.values()} == {100}
@@ -62,7 +62,7 @@ def test_granularity_says_what_there_is_a_histogram_for(
 
 def test_clocks_that_disagree_make_no_negative_latency() -> None:
     group = MetricGroup("Map")
-    Latencies(group, "single", 128, lambda: 1.0).take(LatencyMarker(5_000, "a", 0))
+    Latencies(group, "single", 128, lambda: 1.0).record(LatencyMarker(5_000, "a", 0))
     assert [value.min for _, _, _, value, _ in group.readings()] == [0]
 
 

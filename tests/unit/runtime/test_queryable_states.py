@@ -21,7 +21,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.plan.messages import QueryState
-from firesteel.runtime.queryable_states import QueryableStates
+from firesteel.runtime.queryable_states import TaskQueryableStates
 from firesteel.state.cached.custom_backend import CustomBackend, OpenedStore
 from firesteel.state.cached.disk_backend import DiskBackend
 from firesteel.state.hashmap_backend import HashMapBackend
@@ -47,7 +47,7 @@ class Asked:
     def __init__(self, make: Make) -> None:
         self.clock = ManualClock(1000.0)
         self.backend = make(self.clock.now)
-        self.states = QueryableStates()
+        self.states = TaskQueryableStates()
         self.states.watch(self.backend, 0, 0, "a" * 32)
 
     def state(self, descriptor: StateDescriptor) -> Any:
@@ -102,7 +102,7 @@ def test_every_kind_shows_what_its_function_would_see(asked: Asked) -> None:
         ),
     ]
     for descriptor, change, expected in cases:
-        asked.states = QueryableStates()
+        asked.states = TaskQueryableStates()
         asked.states.watch(asked.backend, 0, 0, "a" * 32)
         state = asked.state(descriptor)
         for key in range(1, 21):

@@ -18,7 +18,7 @@ def test_without_options_everything_is_as_documented() -> None:
     assert (found.record_max_size, found.waiting_input_limit) == (256 * 2**20, 2**30)
     assert found.exactly_once
     assert not found.object_reuse
-    assert not found.drops_unclaimed_state
+    assert not found.drops_unregistered_state
     assert found.snapshot_form == SnapshotForm()
 
 

@@ -190,7 +190,7 @@ def test_a_source_that_cannot_go_back_says_so_once(caplog: pytest.LogCaptureFixt
         harness(source)
         harness(source, checkpointing=False)
     assert [record.getMessage() for record in caplog.records] == [
-        "Operator cannot go back to where it was at a checkpoint: after a failure it goes on with what comes then"
+        "Operator cannot go back to where it was at a checkpoint: after a failure it continues with what comes then"
     ]
 
 

@@ -72,14 +72,14 @@ def test_late_news_of_the_completion_of_an_older_checkpoint_does_not_replace_a_n
     subtask = reducing()
     subtask.process([("a", 1), ("b", 1)])
     durable(subtask, 1)
-    subtask.vertex.checkpoint_complete(1)
+    subtask.vertex.checkpoint_completed(1)
     subtask.process([("a", 1)])
     durable(subtask, 2)
     subtask.process([("b", 1)])
     newer = durable(subtask, 3)
     assert newer.handles is not None
     following = durable(subtask, 4, completed=3)  # so the subtask learns that 3 is complete
-    subtask.vertex.checkpoint_complete(2)  # and only then of 2
+    subtask.vertex.checkpoint_completed(2)  # and only then of 2
     last = durable(subtask, 5, completed=2)
     assert following.sections[0].base == newer.handles[0].keyed
     assert last.sections[0].base == newer.handles[0].keyed
@@ -112,7 +112,7 @@ def test_an_older_savepoint_goes_on_when_a_newer_checkpoint_is_complete() -> Non
     subtask.process([("a", 1)])
     savepoint = begun(subtask, 1, SAVEPOINT)
     durable(subtask, 2)
-    subtask.vertex.checkpoint_complete(2)
+    subtask.vertex.checkpoint_completed(2)
     subtask.process([("a", 1)])
     savepoint.step(1000)
     assert [piece.is_keyed for piece in savepoint.drain()].count(True) == 1
@@ -121,7 +121,7 @@ def test_an_older_savepoint_goes_on_when_a_newer_checkpoint_is_complete() -> Non
 # Savepoints --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outcome", ["complete", "aborted"])
+@pytest.mark.parametrize("outcome", ["completed", "aborted"])
 def test_what_a_savepoint_tracks_ends_with_it(outcome: str) -> None:
     subtask = reducing()
     subtask.process([("a", 1)])
@@ -135,10 +135,10 @@ def test_what_was_touched_before_a_savepoint_is_in_the_next_delta() -> None:
     subtask = reducing()
     subtask.process([("a", 1), ("b", 1)])
     durable(subtask, 1)
-    subtask.vertex.checkpoint_complete(1)
+    subtask.vertex.checkpoint_completed(1)
     subtask.process([("a", 1)])
     durable(subtask, 2, SAVEPOINT)
-    subtask.vertex.checkpoint_complete(2)
+    subtask.vertex.checkpoint_completed(2)
     delta = durable(subtask, 3)
     assert base(delta) == 1
     assert delta.handles is not None

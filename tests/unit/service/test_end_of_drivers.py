@@ -13,7 +13,7 @@ from firesteel.service import cluster_service
 from firesteel.service.cluster_service import end_all_drivers
 from firesteel.service.folder import ServiceFolder
 from firesteel.service.processes import mark_of
-from firesteel.service.records import DriverReport, JobReport, Submission
+from firesteel.service.records import DriverReport, JobReport, SubmittedProgram
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_only_drivers_with_jobs_to_resume_are_ended_by_force(
     )
     job_id = "ab" * 16
     with folder.new_job(job_id) as job:
-        job.submit(Submission(job_id, 1, "job", "job.py", None, (), {}))
+        job.submit(SubmittedProgram(job_id, 1, "job", "job.py", None, (), {}))
     job.write_report(DriverReport(mark_of(driver.pid), "", (JobReport(job_id, "job", 1, 1, status=status),)))
     threading.Thread(target=driver.wait, daemon=True).start()  # what has ended is to be gone
     assert end_all_drivers(folder) == ended

@@ -12,7 +12,7 @@ import pytest
 
 from firesteel.service.folder import JobFolder, ServiceFolder, read_json
 from firesteel.service.processes import is_alive, mark_of
-from firesteel.service.records import DriverReport, End, JobReport, Orders, ProcessMark, Submission
+from firesteel.service.records import DriverReport, End, JobReport, Orders, ProcessMark, SubmittedProgram
 
 ID = "ab" * 16
 
@@ -26,7 +26,9 @@ def folder(tmp_path: Path) -> ServiceFolder:
 
 def submitted(folder: ServiceFolder, job_id: str = ID) -> JobFolder:
     with folder.new_job(job_id) as job:
-        job.submit(Submission(job_id, 1, "job", "job.py", None, ("a", "b"), {"parallelism.default": "2"}))
+        job.submit(
+            SubmittedProgram(job_id, 1, "job", "job.py", None, ("a", "b"), {"parallelism.default": "2"})
+        )
     return job
 
 

@@ -24,7 +24,7 @@ from firesteel.service.folder import ServiceFolder
 from firesteel.service.history_server import HistoryServer
 from firesteel.service.paths import ServicePaths
 from firesteel.service.plans import PlanMaker
-from firesteel.service.records import DriverReport, JobReport, ProcessMark, Submission
+from firesteel.service.records import DriverReport, JobReport, ProcessMark, SubmittedProgram
 from firesteel.service.stand_ins import StandIn
 
 OWN = {
@@ -85,7 +85,7 @@ def test_a_job_that_has_just_ended_is_asked_for_until_it_is_written_down(
     job_id = "5" * 32
     folder = dispatcher.folder.job(job_id)
     folder.path.mkdir()
-    managed = dispatcher.submit(folder, Submission(job_id, 1, "program"))
+    managed = dispatcher.submit(folder, SubmittedProgram(job_id, 1, "program"))
     ended = JobReport(job_id, "short", 2, 1, status="FINISHED", ended=9)
     managed.report = DriverReport(ProcessMark(1, "elsewhere"), "http://127.0.0.1:9", (ended,))
     managed.is_alive = is_alive

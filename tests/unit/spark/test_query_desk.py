@@ -10,14 +10,14 @@ import pytest
 from firesteel.common.typeinfo import Types
 from firesteel.contracts.state import ListStateDescriptor, ValueStateDescriptor
 from firesteel.plan.messages import QueryState, StateAnswered
-from firesteel.runtime.queryable_states import QueryableStates
+from firesteel.runtime.queryable_states import TaskQueryableStates
 from firesteel.spark.query_desk import QueryDesk
 from firesteel.state.hashmap_backend import HashMapBackend
 from firesteel.state.keyed_backend import KeyedBackend
 
 
-def states_of(backend: KeyedBackend) -> QueryableStates:
-    states = QueryableStates()
+def states_of(backend: KeyedBackend) -> TaskQueryableStates:
+    states = TaskQueryableStates()
     states.watch(backend, 1, 0, "a" * 32)
     descriptor = ValueStateDescriptor("count", Types.LONG())
     descriptor.set_queryable("counts")
@@ -70,7 +70,7 @@ def test_while_a_task_waits_what_is_in_memory_is_read_by_others(
 
 
 def test_a_state_that_cannot_be_shown_harms_nobody() -> None:
-    states, backend = QueryableStates(), HashMapBackend()
+    states, backend = TaskQueryableStates(), HashMapBackend()
     states.watch(backend, 1, 0, "a" * 32)
     descriptor = ListStateDescriptor("things", Types.PICKLED_BYTE_ARRAY())
     descriptor.set_queryable("things")

@@ -265,7 +265,7 @@ def test_a_snapshot_is_a_copy_that_can_be_restored_twice(backend: HashMapBackend
     backend.namespaced_table("w")["a", 5] = "x"
     queue = backend.timer_queue("t")
     queue.add(7, "a")
-    snapshot = OperatorSnapshot.take(backend)
+    snapshot = OperatorSnapshot.of(backend)
     state.add(2)
     for _ in range(2):
         other = HashMapBackend()

@@ -386,7 +386,7 @@ def test_a_full_snapshot_leaves_out_what_has_expired_when_asked(bench: Bench) ->
     bench.backend.current_key = "b"
     state.update(2)
     bench.wait(50)
-    snapshot = OperatorSnapshot.take(bench.backend)
+    snapshot = OperatorSnapshot.of(bench.backend)
     restored = HashMapBackend(bench.clock.now)
     snapshot.restore(restored)
     assert [list(table) for _, table in restored.tables()] == [["b"]]

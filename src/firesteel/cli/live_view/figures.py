@@ -87,7 +87,7 @@ def _operator(before: OperatorSample | None, after: OperatorSample, seconds: flo
 def _rate(
     before: float | None, after: float | None, seconds: float, of_last_minute: float | None
 ) -> float | None:
-    """A restart begins counters anew: then what the tasks themselves say has to do."""
+    """A restart resets counters: then what the tasks themselves say has to do."""
     if before is None or after is None or seconds <= 0 or after < before:
         return of_last_minute
     return (after - before) / seconds

@@ -90,7 +90,7 @@ class Session:
         return self.driver.execute(statement, values)
 
     def execute_all(self, statement: Any, rows: list[Sequence[Any]], at_once: int) -> None:
-        """A prepared statement for many rows, so many at once; raises the first error when all are done."""
+        """A prepared statement for many rows, that many at once; raises the first error when all are done."""
         results = execute_concurrent_with_args(
             self.driver, statement, rows, concurrency=at_once, raise_on_first_error=False
         )

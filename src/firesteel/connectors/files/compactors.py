@@ -152,14 +152,14 @@ class FileCompactStrategy:
             self._threads = 1
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact as soon as files have so many bytes together."""
+            """Compact as soon as files have that many bytes together."""
             self._size = _checked("the size threshold", size_threshold, least=0)
             return self
 
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact when a file has waited for so many checkpoints."""
+            """Compact when a file has waited for that many checkpoints."""
             self._checkpoints = _checked("the number of checkpoints", num_checkpoints_before_compaction)
             return self
 

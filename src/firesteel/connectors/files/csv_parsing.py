@@ -30,7 +30,7 @@ from firesteel.common._data_types import (
     VarCharType,
 )
 from firesteel.connectors.files.csv_columns import Reader, reader_of
-from firesteel.connectors.files.csv_schema import CsvDialect
+from firesteel.connectors.files.csv_schema import CsvFileDialect
 
 #: Values may be as long as they like.
 csv.field_size_limit(2**31 - 1)
@@ -69,13 +69,13 @@ class FileColumn:
 # Rows of texts ----------------------------------------------------------------------------------------
 
 
-def text_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
+def text_rows(text: str, dialect: CsvFileDialect) -> Iterator[list[str]]:
     """The rows of a block, without blank lines and comments. Raises `Unfinished` and `csv.Error`."""
     return _Rows(text, dialect).rows()
 
 
 class _Rows:
-    def __init__(self, text: str, dialect: CsvDialect) -> None:
+    def __init__(self, text: str, dialect: CsvFileDialect) -> None:
         if dialect.escape is not None and dialect.escape in text:
             text = _unescaped(text, dialect.escape)
         self._lines = iter(_lines(text))
@@ -129,7 +129,7 @@ def _unescaped(text: str, escape: str) -> str:
     return pairs.sub(lambda pair: escape + _ESCAPED.get(pair[1], pair[1]), text)
 
 
-def parse(text: str, dialect: CsvDialect, width: int, skipped: int, multiline: bool) -> list[list[str]]:
+def parse(text: str, dialect: CsvFileDialect, width: int, skipped: int, multiline: bool) -> list[list[str]]:
     """All rows of a block but the first ``skipped``. Blank lines are no rows; for a single column they are an empty text."""
     rows: list[list[str]] = []
     source = _Rows(text, dialect)
@@ -145,7 +145,7 @@ def parse(text: str, dialect: CsvDialect, width: int, skipped: int, multiline: b
     return _without_blanks(rows, text, dialect, width)[skipped:]
 
 
-def _without_blanks(rows: list[list[str]], text: str, dialect: CsvDialect, width: int) -> list[list[str]]:
+def _without_blanks(rows: list[list[str]], text: str, dialect: CsvFileDialect, width: int) -> list[list[str]]:
     if [] not in rows:
         return rows
     if width == 1 and not (dialect.comments and "#" in text):
@@ -153,7 +153,7 @@ def _without_blanks(rows: list[list[str]], text: str, dialect: CsvDialect, width
     return [row for row in rows if row]
 
 
-def line_of_row(text: str, dialect: CsvDialect, index: int, width: int | None) -> int:
+def line_of_row(text: str, dialect: CsvFileDialect, index: int, width: int | None) -> int:
     """In which line of a block, from 0, a row begins."""
     source = _Rows(text, dialect)
     seen, line = 0, 0
@@ -169,7 +169,7 @@ def line_of_row(text: str, dialect: CsvDialect, index: int, width: int | None) -
     return line
 
 
-def count_single_lines(text: str, dialect: CsvDialect, multiline: bool) -> int:
+def count_single_lines(text: str, dialect: CsvFileDialect, multiline: bool) -> int:
     """How many rows come before the first that does not end, or, without ``multiline``, not in its line."""
     source = _Rows(text, dialect)
     count = lines = 0
@@ -188,7 +188,7 @@ def count_single_lines(text: str, dialect: CsvDialect, multiline: bool) -> int:
 
 
 def columns_by_python(
-    rows: list[list[str]], columns: Sequence[FileColumn], width: int, dialect: CsvDialect
+    rows: list[list[str]], columns: Sequence[FileColumn], width: int, dialect: CsvFileDialect
 ) -> list[Sequence[Any]]:
     """The values of some columns of rows that should have ``width`` texts."""
     if set(map(len, rows)) - {width}:
@@ -197,7 +197,7 @@ def columns_by_python(
     return [_values(texts[column.index], column, dialect.null) for column in columns]
 
 
-def _of_width(rows: list[list[str]], width: int, dialect: CsvDialect) -> list[list[str]]:
+def _of_width(rows: list[list[str]], width: int, dialect: CsvFileDialect) -> list[list[str]]:
     for index, row in enumerate(rows):
         if len(row) < width or (len(row) > width and not dialect.ignore_extra):
             raise BadRow(f"expected {width} values, got {len(row)}", index)
@@ -270,7 +270,7 @@ _DIRECT: dict[type[DataType], pa.DataType] = {
 class ArrowParser:
     """Reads blocks by Arrow, those that it can read as Python would."""
 
-    def __init__(self, columns: Sequence[FileColumn], width: int, dialect: CsvDialect) -> None:
+    def __init__(self, columns: Sequence[FileColumn], width: int, dialect: CsvFileDialect) -> None:
         self._columns = columns
         self._null = dialect.null
         special = [
@@ -331,6 +331,6 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def first_rows(text: str, dialect: CsvDialect, count: int) -> list[list[str]]:
+def first_rows(text: str, dialect: CsvFileDialect, count: int) -> list[list[str]]:
     """The first rows of a block."""
     return list(islice((row for row in text_rows(text, dialect) if row), count))

@@ -16,7 +16,7 @@ ARRAY_SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
-class CsvDialect:
+class CsvFileDialect:
     """The characters of a CSV file and what its first lines are. Without ``null`` nothing means None."""
 
     separator: str = ","
@@ -39,7 +39,7 @@ class CsvSchema:
     """
 
     row_type: RowType = field(default_factory=RowType)
-    dialect: CsvDialect = field(default_factory=CsvDialect)
+    dialect: CsvFileDialect = field(default_factory=CsvFileDialect)
     separators: tuple[str, ...] = ()
     record: RecordClass | None = None
 
@@ -75,7 +75,7 @@ class CsvSchemaBuilder:
         self._fields: list[RowField] = []
         self._separators: list[str | None] = []  # None: the one for all
         self._array_separator = ARRAY_SEPARATOR
-        self._dialect = CsvDialect()
+        self._dialect = CsvFileDialect()
         self._record: RecordClass | None = None
 
     def build(self) -> CsvSchema:
@@ -227,7 +227,7 @@ def _single(what: str, char: str) -> str:
     return char
 
 
-def _check_dialect(dialect: CsvDialect) -> None:
+def _check_dialect(dialect: CsvFileDialect) -> None:
     used = [char for char in (dialect.separator, dialect.quote, dialect.escape) if char is not None]
     if len(set(used)) < len(used):
         raise ProgramError(

@@ -29,7 +29,7 @@ BLOCK_RECORDS = 1024
 class Block:
     """Some records. Whoever has the first n of them resumes ``skip + n`` records behind ``offset``.
 
-    ``passed``: so many records behind the position at which reading resumed were passed over before these, and since the
+    ``passed``: how many records behind the position at which reading resumed were passed over before these, and since the
     block before; for formats that can do so without reading them.
     """
 
@@ -43,7 +43,7 @@ class FileFormat(ABC, Generic[T]):
     """How files are read: the base of `StreamFormat` and `BulkFormat`.
 
     The simplest one has `read_records`. One that can do more has `blocks` and `is_splittable`: it can begin in the middle of a
-    file, and go on at a position instead of counting records. Formats are pickled.
+    file, and resume at a position instead of counting records. Formats are pickled.
     """
 
     #: A promise: no record is kept, changed or given twice, or none can change. So nobody has to copy them.

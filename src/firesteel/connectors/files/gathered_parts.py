@@ -17,7 +17,7 @@ class GatheredParts:
         self._by_folder: dict[str, list[tuple[PendingPart, int]]] = {}
 
     def add(self, part: PendingPart, waited: int = 0) -> None:
-        """Add a part file that has waited for so many checkpoints."""
+        """Add a part file that has waited for that many checkpoints."""
         self._by_folder.setdefault(part.name.folder, []).append((part, waited))
 
     def states(self) -> list[GatheredPart]:

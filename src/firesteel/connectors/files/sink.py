@@ -240,7 +240,7 @@ class OpenPart:
 
     @property
     def can_be_resumed(self) -> bool:
-        """Whether it can go on after a failure; not, when it can only be read or written as a whole."""
+        """Whether it can be resumed after a failure; not, when it can only be read or written as a whole."""
         return self._bulk is None and self._files.resumes
 
     @property

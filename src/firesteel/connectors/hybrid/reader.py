@@ -136,7 +136,7 @@ class HybridReader(SourceReader):
         if self._inner is None:
             return
         self._inner.stop()
-        if type(self._inner).stop is SourceReader.stop:  # it would go on for ever
+        if type(self._inner).stop is SourceReader.stop:  # it would never end
             self._has_finished = True
 
     @override

@@ -1,4 +1,4 @@
-"""HybridSource: bounded sources one after the other, and a last one, which may go on for ever.
+"""HybridSource: bounded sources one after the other, and a last one, which may never end.
 
 One source is read at a time. When all readers have read their share of it, its enumerator is closed and that of the next
 source starts; so the next source looks for what there is to read only then. Which source it is and how far its

@@ -10,7 +10,7 @@
 Because of the lock two committers of the same rows, of which one may be a zombie, come one after the other, and the second
 one finds the number. Numbers of an origin have no gaps in the end, so its row is a range, and never grows: rows need not
 be deleted, and a savepoint of any age can be continued from. Tries that fail block the task or fail the job: if
-others went on meanwhile, older rows could replace newer ones.
+others continued meanwhile, older rows could replace newer ones.
 """
 
 from __future__ import annotations

@@ -53,14 +53,14 @@ class JdbcNumericBetweenParametersProvider(JdbcParameterValuesProvider):
         self._size = max_val - min_val + 1
 
     def of_batch_size(self, batch_size: int) -> JdbcNumericBetweenParametersProvider:
-        """Ranges of so many numbers."""
+        """Ranges of that many numbers."""
         if batch_size < 1:
             raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size}")
         self._size = batch_size
         return self
 
     def of_batch_num(self, batch_num: int) -> JdbcNumericBetweenParametersProvider:
-        """So many ranges, or fewer when there are not so many numbers."""
+        """That many ranges, or fewer when there are fewer numbers."""
         if batch_num < 1:
             raise InvalidArgumentError(f"batch_num must be at least 1, got {batch_num}")
         return self.of_batch_size(-(-(self._max - self._min + 1) // batch_num))

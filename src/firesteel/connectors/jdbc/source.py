@@ -102,7 +102,7 @@ class JdbcSourceBuilder:
         self._increments: Increments | None = None
 
     def set_sql(self, sql: str) -> JdbcSourceBuilder:
-        """The query. With ORDER BY it can go on in the middle of a part after a failure."""
+        """The query. With ORDER BY it can resume in the middle of a part after a failure."""
         self._sql = sql
         return self
 

@@ -25,7 +25,7 @@ __all__ = ["TransactionCommitter"]
 #: What one transaction writes at most, apart from its last chunk: it ends long before its time-out.
 _TRANSACTION_BYTES = 32 << 20
 
-#: How often it is tried to write what a checkpoint has brought, before the job starts anew.
+#: How often it is tried to write what a checkpoint has brought, before the job restarts.
 _TRIES = 3
 _LOOK_SECONDS = 0.2
 
@@ -103,7 +103,7 @@ class TransactionCommitter(Committer):
             if self._comes_next(of_one) and self._try(of_one):
                 return True
         raise SetupError(
-            f"records of the checkpoint that the job goes on from could not be written to Kafka in {_TRIES} tries: "
+            f"records of the checkpoint that the job resumes from could not be written to Kafka in {_TRIES} tries: "
             f"{self._trouble}"
         )
 
@@ -184,7 +184,7 @@ class TransactionCommitter(Committer):
                 f"nobody knows whether records that were staged {age / 86400:.1f} days ago were written to Kafka: their "
                 f"marker, an offset of the group {chunk.transactional_id!r}, is not there, and the cluster forgets offsets "
                 f"after {self._retention / 86400:.1f} days (offsets.retention.minutes); if it keeps them longer, say so by "
-                "set_property('firesteel.marker.retention.ms', ...); else look into the topic, and let the job go on without "
+                "set_property('firesteel.marker.retention.ms', ...); else look into the topic, and let the job continue without "
                 "them by giving the sink another uid()"
             )
 

@@ -18,7 +18,7 @@ class Share:
 
     def __init__(self, partition: KafkaTopicPartition) -> None:
         self.partition = partition
-        self.position = 0  # the offset to go on at, after what was taken
+        self.position = 0  # the offset to resume at, after what was taken
         self._messages: list[Any] = []
         self._behind = 0
         self._taken = 0

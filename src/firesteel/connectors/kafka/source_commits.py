@@ -40,7 +40,7 @@ class GroupOffsets:
         }
 
     def forget(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up."""
+        """The checkpoint was aborted."""
         self._of_checkpoints.pop(checkpoint_id, None)
 
     def committing(self, checkpoint_id: int) -> Callable[[Any], None]:

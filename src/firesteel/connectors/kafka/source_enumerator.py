@@ -93,7 +93,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._assign(self._context.registered_readers())
 
     def _could_not_look(self, error: Exception) -> None:
-        """At the start this is the end; later, readers go on with what they have, and looking is tried again."""
+        """At the start this is the end; later, readers continue with what they have, and looking is tried again."""
         if not self._looked or not isinstance(error, JobExecutionError):
             raise error
         now = self._context.now()

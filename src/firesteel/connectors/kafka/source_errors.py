@@ -52,13 +52,13 @@ class ReadErrors:
             else f"there are none, and the next one gets offset {high}"
         )
         trouble = (
-            f"the Kafka source is to go on at offset {offset} of partition {partition.partition} of topic {partition.topic!r}, but "
+            f"the Kafka source is to resume at offset {offset} of partition {partition.partition} of topic {partition.topic!r}, but "
             f"{there}. "
         )
         if self._reset is None:
             raise JobExecutionError(trouble + _cause(offset, low, high) + _REMEDY)
         target = int(low if self._reset is KafkaOffsetResetStrategy.EARLIEST else high)
-        _log.warning("%sIt goes on at %d, the %s one", trouble, target, self._reset.value)
+        _log.warning("%sIt resumes at %d, the %s one", trouble, target, self._reset.value)
         consumer.incremental_unassign([to_client(partition)])
         consumer.incremental_assign([to_client(partition, target)])
 
@@ -78,7 +78,7 @@ class ReadErrors:
 
 
 _REMEDY = (
-    " To go on with what is there, set the property auto.offset.reset to earliest or latest; to keep all records, let the topic "
+    " To continue with what is there, set the property auto.offset.reset to earliest or latest; to keep all records, let the topic "
     "keep them for longer (retention.ms, retention.bytes) than the job can be down"
 )
 

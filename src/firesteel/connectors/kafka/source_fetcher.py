@@ -86,14 +86,14 @@ class Fetcher:
     def _hand_over(self, batch: list[Any]) -> bool:
         """Wait until there is place; False when there is something else to do meanwhile."""
         with self._changed:
-            self._changed.wait_for(self._may_go_on)
+            self._changed.wait_for(self._may_continue)
             if self._commands and not self._ends:
                 return False
             self._batches.append(batch)
         self._wake()
         return True
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         return self._ends or bool(self._commands) or len(self._batches) < WAITING_BATCHES
 
     def stop(self) -> None:

@@ -38,7 +38,7 @@ class OffsetQueries(Protocol):
 
 
 class KafkaOffsetsInitializer:
-    """Where the source begins, or ends, in each partition. A job that continues goes on where it was, whatever this says."""
+    """Where the source begins, or ends, in each partition. A job that resumes continues where it was, whatever this says."""
 
     #: What the user chose for offsets that are not there; None: nothing, so that it is an error.
     reset: KafkaOffsetResetStrategy | None = None

@@ -53,7 +53,7 @@ class NatsSource(AsyncSource[Any]):
 
     ``start``: "earliest", "latest" (what comes after the job has started) or the sequence of the first message to read.
     ``bounded``: read what is there at the start, and end. A record is a `NatsMessage`, or what ``deserialize`` makes of it:
-    a function, or a schema, which sees the data; None drops the message. One subtask reads. ``allow_removed``: go on with what
+    a function, or a schema, which sees the data; None drops the message. One subtask reads. ``allow_removed``: continue with what
     there is if messages behind the position of a checkpoint were removed; otherwise the job fails and says so.
     """
 
@@ -173,7 +173,7 @@ class NatsSource(AsyncSource[Any]):
         if last > 0 and state.first_seq > last + 1 and not self.allow_removed and last + 1 != self.start:
             raise JobExecutionError(
                 f"the stream {self.stream!r} at {place_of(self.url)} has been read up to message {last}, and now begins with "
-                f"{state.first_seq}: messages were removed without having been read; keep them for longer, or go on with what "
+                f"{state.first_seq}: messages were removed without having been read; keep them for longer, or continue with what "
                 "there is: NatsSource(..., allow_removed=True)"
             )
 

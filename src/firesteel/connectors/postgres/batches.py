@@ -13,7 +13,7 @@ __all__ = ["Batch"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """``after`` is the position behind the last record. ``within`` is asked when only some are handed out: at least so many.
+    """``after`` is the position behind the last record. ``within`` is asked when only some are handed out: at least how many.
 
     It answers how many they are then, and the position behind them.
     """

@@ -1,6 +1,6 @@
 """How far change data capture has come: what checkpoints hold.
 
-While a table is read for the first time, it has *segments*: up to which key it was read, and at which LSN. Whoever goes on
+While a table is read for the first time, it has *segments*: up to which key it was read, and at which LSN. Whoever resumes
 after a failure reads the rest at a later LSN, because the snapshot of before is gone. A change counts if it was committed at
 or after the LSN at which its key's segment was read; before that, the segment has it already.
 """

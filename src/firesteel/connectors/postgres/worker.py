@@ -117,7 +117,7 @@ class CdcWorker:
                     return
 
     def _read_changes(self, catalog: Catalog, tables: list[Table]) -> None:
-        """Read the slot; when the connection is lost, go on where the last batch ended."""
+        """Read the slot; when the connection is lost, resume where the last batch ended."""
         failing_since: float | None = None
         while not self._stopped.is_set():
             before = self._position

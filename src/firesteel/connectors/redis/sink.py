@@ -173,7 +173,7 @@ class _Transactions(StagedClient[Any]):
             raise JobExecutionError(
                 f"a batch of records was written to {place_of(self._sink.url)} in part, some time ago: {state.decode()}; "
                 f"Redis does not undo the rest of a transaction. Repair what it holds, then delete the key {mark} to have the "
-                "batch written again, or set it to 'written' to go on without"
+                "batch written again, or set it to 'written' to continue without"
             )
         return state is not None
 

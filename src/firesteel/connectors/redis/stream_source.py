@@ -66,7 +66,7 @@ class RedisStreamSource(BlockingSource[Any]):
 
     ``start``: "earliest", "latest" (what comes after the job has started) or the id of an entry, behind which reading
     begins. ``bounded``: read what is there at the start, and end. A record is a dict of text, or what ``deserialize`` makes
-    of a `RedisEntry`; None drops the entry. Every stream is read by one subtask. ``allow_trimmed``: go on with what there is if entries behind the
+    of a `RedisEntry`; None drops the entry. Every stream is read by one subtask. ``allow_trimmed``: continue with what there is if entries behind the
     position of a checkpoint may have been removed; otherwise the job fails and says so.
     """
 
@@ -194,7 +194,7 @@ class RedisStreamSource(BlockingSource[Any]):
             raise JobExecutionError(
                 f"the stream {stream!r} at {place_of(self.url)} has been read up to entry {position}, which is not there any "
                 "more: entries behind it may have been trimmed or deleted without having been read; keep entries for longer, "
-                "or go on with what there is: RedisStreamSource(..., allow_trimmed=True)"
+                "or continue with what there is: RedisStreamSource(..., allow_trimmed=True)"
             )
 
 

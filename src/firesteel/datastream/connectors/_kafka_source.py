@@ -136,7 +136,7 @@ class KafkaSourceBuilder(Generic[E]):
     def set_starting_offsets(
         self, starting_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder[E]:
-        """Say where to begin; by default at the oldest record. A job that continues goes on where it was."""
+        """Say where to begin; by default at the oldest record. A job that resumes continues where it was."""
         self._starting = _initializer("set_starting_offsets()", starting_offsets_initializer)
         return self
 

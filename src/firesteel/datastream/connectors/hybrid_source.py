@@ -1,4 +1,4 @@
-"""A source that goes on with another source, at PyFlink's import path."""
+"""A source that continues with another source, at PyFlink's import path."""
 
 from firesteel.connectors.hybrid.source import HybridSource, HybridSourceBuilder
 

@@ -1,4 +1,6 @@
-"""The checkpoints of a job as a pure machine: events in, instructions out; no threads, storage or clock.
+"""The checkpoints of a job as a pure machine: hop 11 of a record's journey and hop 1 of a checkpoint's life.
+
+Events in, instructions out; no threads, storage or clock.
 
 A checkpoint from beginning to end::
 
@@ -145,7 +147,7 @@ class _Stopping(enum.Enum):
 
 @dataclass(slots=True)
 class _Stop:
-    """A request to stop with a savepoint, or to go on as another plan (``rescale``)."""
+    """A request to stop with a savepoint, or to continue as another plan (``rescale``)."""
 
     request: int
     directory: str
@@ -410,7 +412,7 @@ class CheckpointCoordinator:
             or self._needs_full
             or any(each.full for each in self._wanted),
             completed=self._newest,
-            **self._place(checkpoint_id, kind, directory),
+            **self._directories(checkpoint_id, kind, directory),
         )
         summary = CheckpointSummary(checkpoint_id, kind, to_millis(self._now), len(self._subtasks))
         begun = _Checkpoint(order, self._attempt, self._now, request, summary)
@@ -421,7 +423,7 @@ class CheckpointCoordinator:
         self._statistics = self._statistics.with_begun(summary)
         self._out.append(SaveEnumerators(checkpoint_id))
 
-    def _place(self, checkpoint_id: int, kind: CheckpointKind, directory: str) -> dict[str, str]:
+    def _directories(self, checkpoint_id: int, kind: CheckpointKind, directory: str) -> dict[str, str]:
         if kind.is_savepoint:
             name = f"savepoint-{self._job_id[:6]}-{self._random.getrandbits(48):012x}"
             return {"root": join_uri(directory, name)}

@@ -1,5 +1,6 @@
-"""Deleting old checkpoints beside publishing new ones: what waits to be deleted, and the thread that does it.
+"""Deleting old checkpoints beside publishing new ones: hop 15 of a checkpoint's life.
 
+Here is what waits to be deleted, and the thread that does it.
 Deleting may be slow, and nothing waits for it. What is published meanwhile is safe, because a deletion says which checkpoints
 it is about (`instructions.Deletion`), so it does not matter how late it comes. Little waits, however slow storage is: the next
 instruction to delete what is not needed replaces one that waits; and what is aborted and not deleted in its turn is not

@@ -1,5 +1,6 @@
-"""Performs what a core wants of storage, one `StorageInstruction` at a time, in whatever thread calls it.
+"""Performs what a core wants of storage: hop 10 of a checkpoint's life.
 
+It performs one `StorageInstruction` at a time, in whatever thread calls it.
 What is to be deleted may be deleted in a thread of its own (`deletions`): nobody waits for it, but the end of the job.
 
 Where a new core begins is decided by `takeover`.

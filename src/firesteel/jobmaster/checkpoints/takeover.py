@@ -114,9 +114,9 @@ class Takeover:
         if newest is None and self.checkpoints.resumable_ids():
             # Not from the beginning: what it has written until then must not be written twice.
             raise NoSuchSnapshotError(
-                f"job '{self.plan.name}' cannot go on, because nothing of what it has saved below "
+                f"job '{self.plan.name}' cannot resume, because nothing of what it has saved below "
                 f"{shown(self.checkpoints.root)} can be used: {'; '.join(problems)}; start it from a savepoint (-s) under "
-                f"another '{options.JOB_ID.key}', or delete this directory to begin anew"
+                f"another '{options.JOB_ID.key}', or delete this directory to start over"
             )
         for problem in problems:
             warn(problem)

@@ -124,7 +124,7 @@ class Candidate:
         return Lead(view.number + 1) if self._unchanged >= self._timeout else Follow(view.number)
 
     def saw_nothing(self) -> None:
-        """Storage did not answer: the silence of the leader is counted anew from the next look."""
+        """Storage did not answer: the silence of the leader is counted again from the next look."""
         self._seen = None
 
     def _on_end(self, number: int, end: LeaseEnd) -> Lead | Leave:

@@ -21,7 +21,7 @@ from firesteel.common._private_files import make_private_directories
 from firesteel.common.time import to_millis
 from firesteel.jobmaster.remote.registry_entry import RegistryEntry
 
-__all__ = ["KEPT_DAYS", "KEPT_JOBS", "LOST", "EndedJob", "ended_jobs", "history_file", "remember"]
+__all__ = ["KEPT_DAYS", "KEPT_JOBS", "LOST", "HistoryEntry", "ended_jobs", "history_file", "remember"]
 
 #: The state of a job whose process has ended before the job had.
 LOST = "LOST"
@@ -34,7 +34,7 @@ _TRIES, _RETRY_SECONDS = 20, 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class EndedJob:
+class HistoryEntry:
     """One job that is over. ``started`` and ``ended`` are in milliseconds; ``reason`` is empty where there is none."""
 
     job_id: str
@@ -62,7 +62,7 @@ def remember(entry: RegistryEntry, status: str, reason: str = "") -> None:
     lines = reason.strip().splitlines()
     text = lines[0][:_MOST_REASON] if lines else ""
     now = to_millis(time.time())
-    job = EndedJob(entry.job_id, entry.name, entry.pid, entry.machine, entry.started, now, status, text)
+    job = HistoryEntry(entry.job_id, entry.name, entry.pid, entry.machine, entry.started, now, status, text)
     path = history_file()
     make_private_directories(str(path.parent))
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b") as file:
@@ -93,7 +93,7 @@ def _shorten(file: BinaryIO, lines: list[bytes], now: int) -> None:
     file.write(b"".join(map(_line, kept)))
 
 
-def ended_jobs() -> list[EndedJob]:
+def ended_jobs() -> list[HistoryEntry]:
     """The newest ones that are known, in the order in which they have ended."""
     try:
         lines = history_file().read_bytes().splitlines()
@@ -103,16 +103,16 @@ def ended_jobs() -> list[EndedJob]:
     return _kept(jobs, to_millis(time.time()))
 
 
-def _kept(jobs: list[EndedJob], now: int) -> list[EndedJob]:
+def _kept(jobs: list[HistoryEntry], now: int) -> list[HistoryEntry]:
     return [job for job in jobs if now - job.ended < KEPT_DAYS * _DAY_MS][-KEPT_JOBS:]
 
 
-def _line(job: EndedJob) -> bytes:
+def _line(job: HistoryEntry) -> bytes:
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
-def _read(line: bytes) -> EndedJob | None:
+def _read(line: bytes) -> HistoryEntry | None:
     with contextlib.suppress(ValueError, TypeError):  # half a line of a machine that lost its power
         fields: dict[str, Any] = json.loads(line)
-        return EndedJob(**fields)
+        return HistoryEntry(**fields)
     return None

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: a page that it reads, or pushed to its gateway. Names and labels are those of Flink's reporter.
 
 The name is ``flink_``, the logical scope and the name of the metric, as in ``flink_taskmanager_job_task_operator_numRecordsIn``;
-variables of the scope are labels. Counters and meters are gauges, because a restart begins them anew; histograms are summaries.
+variables of the scope are labels. Counters and meters are gauges, because a restart resets them; histograms are summaries.
 """
 
 from __future__ import annotations

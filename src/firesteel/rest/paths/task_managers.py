@@ -40,9 +40,9 @@ def managers(call: Call) -> list[TaskManager]:
     jobs = call.context.jobs.all()
     silences: dict[str, float] = {}
     for job in jobs:
-        for place in () if job.inspector is None else job.inspector.places():
-            silences[place.executor_name] = min(
-                place.silence, silences.get(place.executor_name, place.silence)
+        for process in () if job.inspector is None else job.inspector.processes():
+            silences[process.executor_name] = min(
+                process.silence, silences.get(process.executor_name, process.silence)
             )
     snapshots = [snapshot for _, snapshot in all_jobs(call)]
     return task_managers(snapshots, _executors(jobs), silences, platform.node())

@@ -14,7 +14,7 @@ from firesteel.common.options import (
     ADAPTIVE_WAIT,
 )
 from firesteel.jobmaster.job_snapshot import JobSnapshot
-from firesteel.jobmaster.rescale_history import REMEMBERED_RESCALES, Rescale, RescaleOutcome
+from firesteel.jobmaster.rescale_history import REMEMBERED_RESCALES, RescaleOutcome, RescaleRecord
 from firesteel.rest.outline import JobOutline, scheduler_of
 
 __all__ = [
@@ -65,7 +65,7 @@ def rescale_history(snapshot: JobSnapshot) -> list[dict[str, Any]]:
     return [rescale_details(each) for each in snapshot.rescales]
 
 
-def rescale_details(rescale: Rescale) -> dict[str, Any]:
+def rescale_details(rescale: RescaleRecord) -> dict[str, Any]:
     """One change of the parallelism, with that of each vertex before and after it."""
     is_over = rescale.outcome is not RescaleOutcome.IN_PROGRESS
     is_complete = rescale.outcome is RescaleOutcome.COMPLETED
@@ -101,7 +101,7 @@ def rescale_details(rescale: Rescale) -> dict[str, Any]:
     }
 
 
-def _slots(rescale: Rescale, is_complete: bool) -> dict[str, Any]:
+def _slots(rescale: RescaleRecord, is_complete: bool) -> dict[str, Any]:
     before, after = rescale.slots
     return {
         "slotSharingGroupId": _GROUP,
@@ -115,7 +115,7 @@ def _slots(rescale: Rescale, is_complete: bool) -> dict[str, Any]:
     }
 
 
-def _state(rescale: Rescale) -> dict[str, Any]:
+def _state(rescale: RescaleRecord) -> dict[str, Any]:
     """From the request to the end: what Flink's scheduler does in steps is one here."""
     return {
         "state": "Rescaling",
@@ -126,7 +126,7 @@ def _state(rescale: Rescale) -> dict[str, Any]:
     }
 
 
-def _duration(rescale: Rescale) -> int:
+def _duration(rescale: RescaleRecord) -> int:
     return 0 if rescale.ended is None else max(0, rescale.ended - rescale.began)
 
 

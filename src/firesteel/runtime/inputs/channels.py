@@ -60,7 +60,7 @@ class Turns(Protocol):
         ...
 
     def next(self) -> InputChannel | None:
-        """The channel to be read now; None when all that waits has to go on waiting."""
+        """The channel to be read now; None when all that waits has to wait longer."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The inputs of a subtask: hop 7 of a record's journey.
+"""The inputs of a subtask: hop 7 of a record's journey and hop 5 of a checkpoint's life.
 
 Spark delivers the rows of all senders in one stream, so a channel that must not be read yet cannot be left alone, as in
 Flink: what others have sent comes behind its payloads. Each payload is processed at once, or it waits on its channel::

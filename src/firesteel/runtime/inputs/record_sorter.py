@@ -37,7 +37,7 @@ class RecordSorter:
         self._runs: list[list[_Block]] = []
 
     def add(self, entries: list[tuple[Any, ...]], size: int) -> None:
-        """Some entries, of about so many bytes."""
+        """Some entries, of about ``size`` bytes."""
         self._entries += entries
         self._bytes += size
         if self._bytes > self._in_memory:

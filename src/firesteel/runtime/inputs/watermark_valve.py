@@ -40,7 +40,7 @@ class WatermarkValve:
         return min(part)[1] if part else None
 
     def resume(self, clock: int) -> None:
-        """Event time had come so far when the job went on from a checkpoint; it never goes back."""
+        """Event time had come to ``clock`` when the job resumed from a checkpoint; it never goes back."""
         self._clock = clock
 
     def watermark(self, channel: int, timestamp: int) -> int | None:

@@ -40,7 +40,7 @@ class BadMessages:
             context.runtime.add_accumulator(count_name(self._operator), self._bad)
             context.runtime.get_metrics_group().gauge("badRecords", self._bad.get_local_value)
 
-    def take(self, bad: Sequence[DeserializationError]) -> None:
+    def add(self, bad: Sequence[DeserializationError]) -> None:
         """Count messages and put them aside, or raise the error of the first one."""
         if self._on_error is None:
             raise bad[0]

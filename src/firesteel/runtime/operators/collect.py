@@ -36,7 +36,7 @@ class CollectOperator(Operator):
         services = context.services
         self._attempt = services.attempt
         self._state: ListState[Any] = context.operator_state.get_list_state(internal_list(UNCONFIRMED))
-        # Tasks that ended in order had sent everything, and the driver has shown it: with another parallelism numbers begin anew.
+        # Tasks that ended in order had sent everything, and the driver has shown it: with another parallelism numbers begin again.
         restored = [] if context.ended_in_order else list(self._state.get())
         # With another parallelism than before the driver is a new one, to which numbers mean nothing yet.
         confirmed = [(attempt, start) for attempt, start, _ in restored]

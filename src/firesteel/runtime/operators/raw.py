@@ -474,7 +474,7 @@ class RawOperator(FunctionOperator):
         """The user's operator brings its states up to date; what it emitted now would be behind the barrier."""
         before = self.gathered.refusal
         self.gathered.refusal = (
-            "snapshot_state() cannot emit: the barrier has gone on, so the records would not belong to the "
+            "snapshot_state() cannot emit: the barrier has been sent on, so the records would not belong to the "
             "checkpoint; emit in prepare_snapshot_pre_barrier()"
         )
         super().snapshot(order)

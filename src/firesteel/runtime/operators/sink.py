@@ -1,4 +1,4 @@
-"""Sinks: hop 10 of a record's journey, and the last hop, when it is seen: functions, printing, writers with committers.
+"""Sinks: hop 10 of a record's journey, into functions, standard output, and writers with committers.
 
 What a writer has written and not yet made seen waits in a `CommitQueue`, by checkpoint.
 """

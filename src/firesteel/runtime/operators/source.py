@@ -32,7 +32,7 @@ from firesteel.runtime.source_alignment import SourceAlignment
 from firesteel.runtime.source_thread import SourceFunctionReader
 from firesteel.runtime.user_function import UserFunction
 
-#: The splits of all readers; dealt out anew when the parallelism changes.
+#: The splits of all readers; redistributed when the parallelism changes.
 SPLITS = "\0splits"
 #: Not empty once a source has taken part in a checkpoint: then no splits mean that all have been read.
 BEGUN = "\0begun"
@@ -189,7 +189,7 @@ class SourceOperator(Operator):
         if polled.ignored:
             self._bad_messages.ignore(polled.ignored)
         if polled.bad:
-            self._bad_messages.take(polled.bad)
+            self._bad_messages.add(polled.bad)
 
     def stop(self) -> None:
         """End as if the input had ended."""
@@ -296,7 +296,7 @@ class SourceOperator(Operator):
 
     def _report(self) -> None:
         if self.watermark_alignment is not None:
-            self.watermark_alignment.observe(self.time.claimable(), self._now())
+            self.watermark_alignment.observe(self.time.next_watermark(), self._now())
 
 
 # The two kinds of sources -----------------------------------------------------------------------------
@@ -314,10 +314,10 @@ class ReaderSource:
         self._splits: ListState[Any] | None = None
         self._begun: ListState[Any]
 
-    def create_reader(self, place: SourceReaderContext, context: OperatorContext) -> SourceReader:
+    def create_reader(self, reader_context: SourceReaderContext, context: OperatorContext) -> SourceReader:
         """The live reader."""
-        self._subtask = place.subtask
-        self._reader = self._source.create_reader(place)
+        self._subtask = reader_context.subtask
+        self._reader = self._source.create_reader(reader_context)
         check_methods(self._reader, "create_reader()")
         return self._reader
 
@@ -350,7 +350,7 @@ class ReaderSource:
     def _warn(self, context: OperatorContext) -> None:
         if context.checkpointing and self._subtask == 0:
             _log.warning(
-                "%s cannot go back to where it was at a checkpoint: after a failure it goes on with what comes then",
+                "%s cannot go back to where it was at a checkpoint: after a failure it continues with what comes then",
                 context.runtime.get_task_name(),
             )
 
@@ -401,11 +401,11 @@ class FunctionSource:
         self._state = FunctionState(source)
         self._reader: SourceFunctionReader
 
-    def create_reader(self, place: SourceReaderContext, context: OperatorContext) -> SourceReader:
+    def create_reader(self, reader_context: SourceReaderContext, context: OperatorContext) -> SourceReader:
         """The live reader; the function is opened first."""
         self._state.initialize(context)
         self._function.open(context.runtime)
-        self._reader = SourceFunctionReader(self._source, place)
+        self._reader = SourceFunctionReader(self._source, reader_context)
         return self._reader
 
     def open_reader(self, context: OperatorContext) -> None:

@@ -2,7 +2,7 @@
 
 The function is wrapped once, when its operator opens; operators without ``on_error`` know nothing of this. What the
 wrapper gives is what the function would give if its body stood in a ``try``: results from before the error count, and so
-does what it did to state. Nothing else of the batch is concerned: the loop goes on with the next record.
+does what it did to state. Nothing else of the batch is concerned: the loop continues with the next record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The protocol of two-phase-commit sinks: one transaction from barrier to barrier, committed with the checkpoint."""
+"""The protocol of two-phase-commit sinks: hop 14 of a checkpoint's life.
+
+One transaction from barrier to barrier is committed with the checkpoint.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class WriteAheadOperator(FunctionOperator):
        A segment that cannot be sent is tried again with the next checkpoint.
     3. When a job continues from a checkpoint, the segments in it are sent unless the committer knows them. Every start of
        a subtask makes notes of its own, and a segment knows the notes of the start that made it: a number of a checkpoint
-       means different records in jobs that continue the same savepoint, or begin anew.
+       means different records in jobs that resume from the same savepoint, or begin again.
     4. Without checkpoints everything is sent at the end of the input.
     """
 

@@ -109,16 +109,16 @@ class _StagingWriter(SinkWriter[Any]):
 
     def __init__(self, context: SinkContext, directory: str, rows: DeclaredRows) -> None:
         self._home = Staging(directory).home(context.job_id)
-        self._place = (context.subtask, context.parallelism)
+        self._subtask_of = (context.subtask, context.parallelism)
         self._single = rows.single
         self._factory = ParquetWriterFactory(rows.row_type)
-        self._part: _Part | None = None
+        self._part: _PartFile | None = None
         self._ended = False
 
     @override
     def write(self, value: Any, context: SinkFunction.Context) -> None:
         if self._part is None:
-            self._part = _Part(self._home, self._factory)
+            self._part = _PartFile(self._home, self._factory)
         self._part.add((value,) if self._single else value)
 
     @override
@@ -130,7 +130,7 @@ class _StagingWriter(SinkWriter[Any]):
         """What was written, also if it was nothing: the driver has to know that no more will come."""
         part, self._part = self._part, None
         parts, rows = ((), 0) if part is None else ((part.finish(),), part.rows)
-        return [StagedRecords(str(self._home.path), *self._place, parts, rows, self._ended)]
+        return [StagedRecords(str(self._home.path), *self._subtask_of, parts, rows, self._ended)]
 
     @override
     def close(self) -> None:
@@ -139,8 +139,8 @@ class _StagingWriter(SinkWriter[Any]):
             self._part.discard()
 
 
-class _Part:
-    """A file that is being written."""
+class _PartFile:
+    """A part file that is being written."""
 
     def __init__(self, home: Home, factory: ParquetWriterFactory) -> None:
         self._path = home.new_part()

@@ -22,7 +22,7 @@ class OperatorSnapshot:
     states: tuple[StateMeta, ...] = ()
 
     @classmethod
-    def take(cls, keyed: KeyedBackend, operator: OperatorStateBackend | None = None) -> OperatorSnapshot:
+    def of(cls, keyed: KeyedBackend, operator: OperatorStateBackend | None = None) -> OperatorSnapshot:
         """Serialise what there is now."""
         snapshot = keyed.begin_snapshot(_NO_CHECKPOINT, full=True)
         blocks: list[bytes] = []

@@ -87,7 +87,7 @@ def test_a_crash_between_checkpoint_and_release_repeats_nothing(
     assert driver.written == [(1, [1, 2]), (2, [3])]
 
 
-def test_a_checkpoint_that_was_given_up_goes_with_the_next_one(tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_aborted_goes_with_the_next_one(tmp_path: Path) -> None:
     tasks, driver = CheckpointHarness(sink(tmp_path), 1), Driver(tmp_path)
     tasks[0].process([(1,)])
     tasks.checkpoint(1)

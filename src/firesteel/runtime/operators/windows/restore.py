@@ -52,7 +52,7 @@ def from_general(state: KeyedBackend, is_event_time: bool) -> list[OpenWindow]:
         if isinstance(elements, list) and elements and isinstance(elements[0], TimestampedValue):
             raise IncompatibleStateError(
                 "the windows were saved with an evictor, which keeps all elements with their times, and the program "
-                "has none any more; keep the evictor, or start these windows anew under another uid"
+                "has none any more; keep the evictor, or start these windows from the beginning under another uid"
             )
     merging = dict(state.pop_restored_table(MERGING, False))
     # Under what the contents of a window are stored: the key and, where windows have merged, a state window.

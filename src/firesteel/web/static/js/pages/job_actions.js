@@ -91,7 +91,7 @@ function askRescale(job, guard) {
   const most = Math.max(1, ...(job.vertices ?? []).map(({ parallelism }) => parallelism));
   confirm({
     title: "Rescale",
-    text: `“${job.name}” now has at most ${plural(most, "subtask")} per vertex. Its tasks end with a checkpoint, and others go on from it. Operators with a parallelism of their own keep it.`,
+    text: `“${job.name}” now has at most ${plural(most, "subtask")} per vertex. Its tasks end with a checkpoint, and others resume from it. Operators with a parallelism of their own keep it.`,
     fields: [{ name: "parallelism", label: "Parallelism", type: "number", min: 1, required: true, value: most }],
     confirmLabel: "Rescale the job",
     act: guard(({ parallelism }) => rescale(job, Number(parallelism))),
