@@ -286,6 +286,17 @@ def test_a_program_that_fails_before_its_job_is_answered_with_what_it_says(servi
     assert "no such table" in json.dumps(service.get(f"/jobs/{failed[0]['jid']}/exceptions"))
 
 
+@pytest.mark.parametrize("field", ["claimMode", "restoreMode"])
+def test_a_job_that_would_own_its_savepoint_is_refused_with_a_sentence(
+    service: ServiceClient, jar: str, field: str
+) -> None:
+    status, answer = service.call("POST", f"/jars/{jar}/run", {field: "CLAIM"})
+    assert status == 400
+    refused = [sentence for sentence in answer["errors"] if "execution.state-recovery.claim-mode" in sentence]
+    assert "it stays yours with NO_CLAIM, and you delete it" in refused[0], answer
+    service.await_state(service.run(jar, "yours", "once", **{field: "NO_CLAIM"}), "FINISHED")
+
+
 def test_the_plan_of_a_program_is_shown_without_running_it(service: ServiceClient, jar: str) -> None:
     before = len(service.get("/jobs")["jobs"])
     status, answer = service.call(
