@@ -257,6 +257,52 @@ def test_executors_logs_and_threads_are_those_of_the_driver_that_has_them(
     check_shape(answer, "Errors")
 
 
+TALK = """
+import logging
+log = logging.getLogger("firesteel.talking")
+env.execute_async(name)
+for number in range(3000):
+    print(f"printed {number}", flush=True)
+    log.info("logged %d: hunter-two", number)
+"""
+
+
+def test_the_log_of_a_driver_is_rolled_over_and_secrets_are_not_in_its_lines(
+    service: ServiceClient, folder: Path
+) -> None:
+    talking = PROGRAM.replace("env.execute(name)", TALK)
+    options = {
+        "firesteel.logging.max-size": "20 kb",
+        "env.log.max": "2",
+        "firesteel.logging.format": "json",
+        "table.password": "hunter-two",
+    }
+    job = service.run(
+        service.upload("talking.py", talking), "talking", "for-ever", flinkConfiguration=options
+    )
+    names = [f"driver-{job}.log", f"driver-{job}.log.1"]
+    service.wait_for(
+        "/jobmanager/logs", lambda answer: {file["name"] for file in answer["logs"]} >= set(names)
+    )
+    followed, shown, deadline = "", 0, time.monotonic() + 60
+    while "printed 2999" not in followed or "logged 2999" not in followed:
+        part = service.get(f"/jobs/{job}/jobmanager/log?from={shown}")
+        followed, shown = followed + part, shown + len(part.encode())
+        assert time.monotonic() < deadline, followed[-1000:]
+    service.wait_for(  # the last one was rolled over, too
+        "/jobmanager/logs",
+        lambda answer: all(file["size"] < 20 << 10 for file in answer["logs"] if file["name"] == names[0]),
+    )
+    text = "".join(service.get(f"/jobmanager/logs/{name}") for name in reversed(names))
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    told = [line["message"] for line in lines if line["logger"] == "firesteel.talking"]
+    assert told
+    assert all(line.startswith("logged ") and line.endswith(": ******") for line in told)
+    assert len(list(ServiceFolder(folder).job(job).path.glob("driver.log.[0-9]*"))) <= 2
+    service.call("PATCH", f"/jobs/{job}")
+    service.await_state(job, "CANCELED")
+
+
 def test_a_job_that_waits_can_be_cancelled(service: ServiceClient, jar: str) -> None:
     large = service.run(jar, "large", "for-ever", parallelism=4)
     service.await_state(large, "RUNNING")

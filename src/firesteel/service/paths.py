@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firesteel.common.job_status import JobStatus
+from firesteel.logs.rolled_output import read_as_one
 from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
 from firesteel.rest.errors import Conflict, Malformed, NotFound, NotThere, RestError
 from firesteel.rest.paths import ENDPOINTS
@@ -252,10 +253,8 @@ class ServicePaths:
         return folder.log
 
     def _job_log_part(self, call: Call) -> RawAnswer:
-        begin = max(0, call.query.get("from", 0))
-        with self._job_log(call).open("rb") as file:
-            file.seek(begin)
-            return RawAnswer(200, file.read(_MOST_LOG), "text/plain; charset=utf-8")
+        part = read_as_one(self._job_log(call), max(0, call.query.get("from", 0)), _MOST_LOG)
+        return RawAnswer(200, part, "text/plain; charset=utf-8")
 
     def _log_url(self, call: Call) -> Any:
         self._job_log(call)
