@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from firesteel.common._redaction import redacted
 from firesteel.common._thread_stacks import dump_threads
+from firesteel.jobmaster.job_metrics import DriverProcess, process_metrics
 from firesteel.logs.outputs import rolled_files
 from firesteel.rest.endpoints import Call, Endpoint
 from firesteel.rest.errors import NotFound
@@ -41,6 +42,7 @@ class ManagerPaths:
         self._dispatcher = dispatcher
         self._drivers = drivers
         self._options = options
+        self._process = DriverProcess()
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The rows of the table; what is asked of one executor is answered by its driver."""
@@ -105,7 +107,7 @@ class ManagerPaths:
     def _metrics(self, call: Call) -> Any:
         dispatcher = self._dispatcher
         known = {
-            **views.driver_metrics(()),
+            **process_metrics(self._process.read()),
             "numRunningJobs": len(dispatcher.managed()),
             "numRegisteredTaskManagers": len(self.executors()),
             "taskSlotsTotal": dispatcher.slots,

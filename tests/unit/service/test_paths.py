@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.job_metrics import DriverProcess, process_readings
 from firesteel.rest.archive import archive_of
 from firesteel.rest.endpoints import Call, Context
 from firesteel.rest.openapi import openapi_document
@@ -100,6 +101,22 @@ def test_a_job_that_has_just_ended_is_asked_for_until_it_is_written_down(
         timer.join()
         paths.close()
     assert answer["state"] == "FINISHED"
+
+
+def test_the_metrics_of_the_service_are_those_that_a_driver_has(paths: ServicePaths) -> None:
+    (endpoint,) = (each for each in paths.endpoints() if each.path == "/jobmanager/metrics")
+    names = {each["id"] for each in endpoint.answer(Call(cast(Context, None), {}, {}))}
+    process = {".".join((*groups, name)) for groups, name, *_ in process_readings(DriverProcess().read())}
+    assert "Status.JVM.Memory.Heap.Used" in process
+    assert names == process | {
+        "numRunningJobs",
+        "numRegisteredTaskManagers",
+        "taskSlotsTotal",
+        "taskSlotsAvailable",
+    }
+    asked = Call(cast(Context, None), {}, {"get": ["numRegisteredTaskManagers"]})
+    assert endpoint.answer(asked) == [{"id": "numRegisteredTaskManagers", "value": "0"}]
+    paths.close()
 
 
 def test_the_history_server_changes_nothing(tmp_path: Path) -> None:
