@@ -72,7 +72,12 @@ def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(
 ) -> None:
     assert jar in [each["id"] for each in service.get("/jars")["files"]]
     check_shape(service.get("/jars"), "Jars")
-    job = service.run(jar, "first", "once", parallelism=2)
+    body = {"programArgsList": ["first", "once"], "parallelism": 2}
+    status, started = service.call("POST", f"/jars/{jar}/run", body)
+    assert status == 200, started
+    check_shape(started, "JarRun")
+    job = started["jobid"]
+    assert started["applicationId"] == job, "a program is an application, and has the id of its first job"
     details = service.await_state(job, "FINISHED")
     assert details["name"] == "first"
     assert [vertex["parallelism"] for vertex in details["vertices"]] == [2, 2]
@@ -367,7 +372,7 @@ def test_a_program_travels_with_its_files(service: ServiceClient) -> None:
     body, kind = form(request, files)
     status, answer = service.call("POST", "/jobs", body, {"Content-Type": kind})
     assert status == 202, answer
-    assert service.await_state(answer["submitUrl"].rpartition("/")[2], "FINISHED")["name"] == "from a file"
+    assert service.await_state(answer["jobUrl"].rpartition("/")[2], "FINISHED")["name"] == "from a file"
 
 
 def test_an_archive_runs_the_module_that_is_named(service: ServiceClient) -> None:

@@ -681,7 +681,7 @@ _PROGRAMS: dict[str, Schema] = {
         }
     ),
     "JarUpload": record({"filename": TEXT, "status": choice("success")}),
-    "JarRun": record({"jobid": HEX}),
+    "JarRun": record({"jobid": HEX, "applicationId": HEX}),
     "JarPlanRequest": record({}, _JAR_REQUEST),
     "JarRunRequest": record(
         {},
@@ -693,7 +693,7 @@ _PROGRAMS: dict[str, Schema] = {
             "restoreMode": nullable(_CLAIM_MODE),
         },
     ),
-    "Submitted": record({"submitUrl": TEXT}),
+    "Submitted": record({"jobUrl": TEXT}),
     "LogUrl": record({"url": TEXT}),
 }
 

@@ -17,6 +17,7 @@ from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.paths.log_levels import change_level, shown_levels
+from firesteel.rest.paths.missing import ENDPOINTS as MISSING_ENDPOINTS
 from firesteel.rest.views import driver as views
 from firesteel.rest.views.metrics import aggregated_metrics, metrics
 from firesteel.service.all_drivers import AllDrivers, Asked
@@ -60,7 +61,8 @@ class ManagerPaths:
         return tuple(
             replace(each, answer=own.get((each.method, each.path), self._of_executor))
             for each in ENDPOINTS
-            if (each.method, each.path) in own or each.path.startswith(_EXECUTOR)
+            if (each.method, each.path) in own
+            or (each.path.startswith(_EXECUTOR) and each not in MISSING_ENDPOINTS)
         )
 
     # Executors.

@@ -297,14 +297,15 @@ class ServicePaths:
     def _run_jar(self, call: Call) -> Any:
         artifact = self._artifacts.find(call.path["jarid"])
         managed = submit_artifact(self._dispatcher, artifact, artifact_request(call))
-        return {"jobid": self._await_job(managed)}
+        # A program is an application: the submission, whose id its first job has, too. So is Flink's.
+        return {"jobid": self._await_job(managed), "applicationId": managed.folder.id}
 
     def _plan_jar(self, call: Call) -> Any:
         return self._plans.plan(self._artifacts.find(call.path["jarid"]), artifact_request(call))
 
     def _submit(self, call: Call) -> Any:
         managed = submit_form(self._dispatcher, call)
-        return {"submitUrl": f"/jobs/{self._await_job(managed)}"}
+        return {"jobUrl": f"/jobs/{self._await_job(managed)}"}
 
     def _await_job(self, managed: Managed) -> str:
         """Wait until the program has submitted its job, or has failed before."""
@@ -331,6 +332,7 @@ class ServicePaths:
             instead("GET", "/jobs/metrics", self._jobs_metrics),
             *self._managers.endpoints(),
             *self._of_programs(),
+            *(_refusing(each) for each in MISSING_ENDPOINTS if each.path.startswith("/applications")),
             Endpoint("DELETE", "/cluster", self._shut, "Nothing", "End the service; jobs go on.", errors=()),
             Endpoint(
                 "GET",
@@ -411,6 +413,13 @@ def _no_applications(call: Call) -> Any:
     raise NotThere(_RUN_IT)
 
 
+def _refusing(endpoint: Endpoint) -> Endpoint:
+    def refuse(call: Call) -> Any:
+        raise NotThere(_ONLY_JOBS)
+
+    return replace(endpoint, answer=refuse, summary=_ONLY_JOBS)
+
+
 def _silent(job: JobReport) -> StandIn:
     status = JobStatus[job.status] if job.is_over else JobStatus.RESTARTING
     return StandIn(job.id, job.name, status, job.asked, job.ended, "its driver has died", job.mode, job.slots)
@@ -419,6 +428,10 @@ def _silent(job: JobReport) -> StandIn:
 _JOB_LOG = f"{_JOB}/jobmanager/log"
 _MOST_LOG = 1 << 22
 _RUN_IT = "POST /jars/:jarid/run runs a program; here every one is an application with a process of its own"
+_ONLY_JOBS = (
+    "the service runs each program as an application of its own, with the id of its first job, and shows it by its jobs: GET /jobs "
+    "lists them, PATCH /jobs/:jobid cancels one"
+)
 _JAR_QUERY = (
     Parameter("entry-class", TEXT, "The module that is run."),
     Parameter("parallelism", WHOLE, "The default parallelism."),

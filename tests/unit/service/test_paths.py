@@ -14,6 +14,7 @@ from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_metrics import DriverProcess, process_readings
 from firesteel.rest.archive import archive_of
 from firesteel.rest.endpoints import Call, Context
+from firesteel.rest.errors import NotThere
 from firesteel.rest.openapi import openapi_document
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.settings import RestSettings
@@ -117,6 +118,23 @@ def test_the_metrics_of_the_service_are_those_that_a_driver_has(paths: ServicePa
     asked = Call(cast(Context, None), {}, {"get": ["numRegisteredTaskManagers"]})
     assert endpoint.answer(asked) == [{"id": "numRegisteredTaskManagers", "value": "0"}]
     paths.close()
+
+
+def test_applications_are_refused_with_a_sentence_of_the_service(paths: ServicePaths) -> None:
+    refused = [each for each in paths.endpoints() if each.path.startswith("/applications")]
+    assert len(refused) == 5
+    for each in refused:
+        assert each.status == 501
+        with pytest.raises(NotThere, match="the service runs each program as an application of its own"):
+            each.answer(Call(cast(Context, None), {}))
+
+
+def test_the_page_says_what_a_service_answers_where_it_has_nothing(paths: ServicePaths) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    missing = [each for each in paths.endpoints() if each.status == 501]
+    own = [each for each in missing if each.path.startswith(("/jars", "/applications"))]
+    shown = {re.sub(r"\{(\w+)\}", r":\1", each.path) for each in own}
+    assert [path for path in sorted(shown) if f"`{path}`" not in page and f" {path}`" not in page] == []
 
 
 def test_the_history_server_changes_nothing(tmp_path: Path) -> None:
