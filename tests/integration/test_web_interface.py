@@ -400,6 +400,7 @@ def test_a_job_is_rescaled_by_a_button(page: Page, site: Site) -> None:
 
 def test_a_savepoint_is_taken_and_the_job_cancelled_by_buttons(page: Page, site: Site) -> None:
     page.open(site.job)
+    page.wait_for_text("running", ".job-title .badge")
     page.click(".job-actions button", "Savepoint")
     page.click("dialog button", "Take it")
     page.wait_for_text("The savepoint is in", "dialog")
