@@ -31,6 +31,7 @@ from typing import Any
 from soak import NOTHING, Series, Usage, descendants, files_in, usage
 from support import MARK_VARIABLE, marked, until
 
+from firesteel.logs.outputs import rolled_files
 from firesteel.service.folder import ServiceFolder
 from firesteel.service.processes import is_alive
 from firesteel_support.cluster_service import SIMULATED, ServiceClient
@@ -39,6 +40,9 @@ from firesteel_support.cluster_service import SIMULATED, ServiceClient
 _SCRAPE_PAUSE = 0.2
 #: How many ended jobs the service keeps: few, so that it soon has as many as it will ever have.
 _KEPT_JOBS = 4
+#: The size of a log and how many old ones are kept: little, so that they are rolled over soon. What is printed between two looks at
+#: the size comes on top.
+_LOG_BYTES, _KEPT_LOGS, _PRINTED_BYTES = 16 << 10, 2, 128 << 10
 #: How often files of checkpoints are counted for a sample, and the seconds between: one is always being written or deleted.
 _COUNTS, _COUNT_PAUSE = 20, 0.02
 #: In cycles: how often a job on Spark is killed, if there are spare drivers.
@@ -136,8 +140,18 @@ class ServiceSoak:
         """What the service holds, with every file below its folder, and with all processes of all jobs."""
         service = self._folder.service()
         assert service is not None
-        own = usage(int(service["pid"]), files_in(self._folder.path))
+        own = usage(int(service["pid"]), files_in(self._folder.path) - self._old_logs())
         return Usage(own.descriptors, own.threads, own.megabytes, own.files, len(marked(mark)))
+
+    def _old_logs(self) -> int:
+        """How many files logs have that were rolled over, with the notes beside them; asserts that no log has more bytes than it may."""
+        logs = [self._folder.log, *(each.log for each in self._folder.all_jobs())]
+        for log in logs:
+            files = rolled_files(log)
+            size = sum(file.stat().st_size for file in files)
+            assert len(files) <= 1 + _KEPT_LOGS, files
+            assert size <= len(files) * (_LOG_BYTES + _PRINTED_BYTES), f"{log} has {size} bytes"
+        return sum(len(list(log.parent.glob(f"{log.name}.*"))) for log in logs)
 
     def look_at_long_job(self) -> tuple[Usage, Usage]:
         """What the driver of the long job holds, with every file of checkpoints and temporary one, and its tasks together."""
@@ -274,6 +288,8 @@ def _started(temporary: Path, spares: int) -> Iterator[tuple[ServiceSoak, str]]:
         "rest.port": "0",
         "firesteel.cluster.spare-drivers": str(spares),
         "jobstore.max-capacity": str(_KEPT_JOBS),
+        "firesteel.logging.max-size": f"{_LOG_BYTES} b",
+        "env.log.max": str(_KEPT_LOGS),
         "spark.local.dir": str(scratch),
     }
     try:

@@ -400,6 +400,7 @@ def test_a_job_is_rescaled_by_a_button(page: Page, site: Site) -> None:
 
 def test_a_savepoint_is_taken_and_the_job_cancelled_by_buttons(page: Page, site: Site) -> None:
     page.open(site.job)
+    page.wait_for_text("running", ".job-title .badge")
     page.click(".job-actions button", "Savepoint")
     page.click("dialog button", "Take it")
     page.wait_for_text("The savepoint is in", "dialog")
@@ -413,3 +414,23 @@ def test_a_savepoint_is_taken_and_the_job_cancelled_by_buttons(page: Page, site:
     page.click("dialog button", "Cancel the job")
     page.wait_for_text("canceled", ".job-title .badge")
     page.wait("document.querySelector('.job-actions').children.length === 0")
+
+
+def test_a_job_is_stopped_with_a_savepoint_by_a_button(page: Page, site: Site) -> None:
+    site.client.cancel().result()  # the other one has no use any more, and its slots are needed
+    client: Any = watched_jobs.start(_environment(site.directory))
+    page.open(f"{site.url}/#/jobs/{client.get_job_id()}")
+    page.wait_for_text("running", ".job-title .badge")
+    page.click(".job-actions button", "Stop")
+    page.wait_for_text("from the savepoint it can be resumed", "dialog")
+    page.click("dialog button", "Leave it")
+    page.wait("document.querySelector('dialog') === null")
+    assert page.run("document.querySelector('.job-title .badge').innerText") == "running"
+    page.click(".job-actions button", "Stop")
+    page.click("dialog button", "Stop the job")
+    page.wait_for_text("The job has stopped. The savepoint is in", "dialog")
+    page.press("Escape")
+    page.wait_for_text("finished", ".job-title .badge")
+    page.wait("document.querySelector('.job-actions').children.length === 0")
+    client.get_job_execution_result().result()
+    assert list((site.directory / "savepoints").glob("savepoint-*")) != []

@@ -72,7 +72,12 @@ def test_a_program_is_uploaded_run_and_stays_visible_when_it_has_ended(
 ) -> None:
     assert jar in [each["id"] for each in service.get("/jars")["files"]]
     check_shape(service.get("/jars"), "Jars")
-    job = service.run(jar, "first", "once", parallelism=2)
+    body = {"programArgsList": ["first", "once"], "parallelism": 2}
+    status, started = service.call("POST", f"/jars/{jar}/run", body)
+    assert status == 200, started
+    check_shape(started, "JarRun")
+    job = started["jobid"]
+    assert started["applicationId"] == job, "a program is an application, and has the id of its first job"
     details = service.await_state(job, "FINISHED")
     assert details["name"] == "first"
     assert [vertex["parallelism"] for vertex in details["vertices"]] == [2, 2]
@@ -257,6 +262,52 @@ def test_executors_logs_and_threads_are_those_of_the_driver_that_has_them(
     check_shape(answer, "Errors")
 
 
+TALK = """
+import logging
+log = logging.getLogger("firesteel.talking")
+env.execute_async(name)
+for number in range(3000):
+    print(f"printed {number}", flush=True)
+    log.info("logged %d: hunter-two", number)
+"""
+
+
+def test_the_log_of_a_driver_is_rolled_over_and_secrets_are_not_in_its_lines(
+    service: ServiceClient, folder: Path
+) -> None:
+    talking = PROGRAM.replace("env.execute(name)", TALK)
+    options = {
+        "firesteel.logging.max-size": "20 kb",
+        "env.log.max": "2",
+        "firesteel.logging.format": "json",
+        "table.password": "hunter-two",
+    }
+    job = service.run(
+        service.upload("talking.py", talking), "talking", "for-ever", flinkConfiguration=options
+    )
+    names = [f"driver-{job}.log", f"driver-{job}.log.1"]
+    service.wait_for(
+        "/jobmanager/logs", lambda answer: {file["name"] for file in answer["logs"]} >= set(names)
+    )
+    followed, shown, deadline = "", 0, time.monotonic() + 60
+    while "printed 2999" not in followed or "logged 2999" not in followed:
+        part = service.get(f"/jobs/{job}/jobmanager/log?from={shown}")
+        followed, shown = followed + part, shown + len(part.encode())
+        assert time.monotonic() < deadline, followed[-1000:]
+    service.wait_for(  # the last one was rolled over, too
+        "/jobmanager/logs",
+        lambda answer: all(file["size"] < 20 << 10 for file in answer["logs"] if file["name"] == names[0]),
+    )
+    text = "".join(service.get(f"/jobmanager/logs/{name}") for name in reversed(names))
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    told = [line["message"] for line in lines if line["logger"] == "firesteel.talking"]
+    assert told
+    assert all(line.startswith("logged ") and line.endswith(": ******") for line in told)
+    assert len(list(ServiceFolder(folder).job(job).path.glob("driver.log.[0-9]*"))) <= 2
+    service.call("PATCH", f"/jobs/{job}")
+    service.await_state(job, "CANCELED")
+
+
 def test_a_job_that_waits_can_be_cancelled(service: ServiceClient, jar: str) -> None:
     large = service.run(jar, "large", "for-ever", parallelism=4)
     service.await_state(large, "RUNNING")
@@ -286,6 +337,17 @@ def test_a_program_that_fails_before_its_job_is_answered_with_what_it_says(servi
     assert "no such table" in json.dumps(service.get(f"/jobs/{failed[0]['jid']}/exceptions"))
 
 
+@pytest.mark.parametrize("field", ["claimMode", "restoreMode"])
+def test_a_job_that_would_own_its_savepoint_is_refused_with_a_sentence(
+    service: ServiceClient, jar: str, field: str
+) -> None:
+    status, answer = service.call("POST", f"/jars/{jar}/run", {field: "CLAIM"})
+    assert status == 400
+    refused = [sentence for sentence in answer["errors"] if "execution.state-recovery.claim-mode" in sentence]
+    assert "it stays yours with NO_CLAIM, and you delete it" in refused[0], answer
+    service.await_state(service.run(jar, "yours", "once", **{field: "NO_CLAIM"}), "FINISHED")
+
+
 def test_the_plan_of_a_program_is_shown_without_running_it(service: ServiceClient, jar: str) -> None:
     before = len(service.get("/jobs")["jobs"])
     status, answer = service.call(
@@ -310,7 +372,7 @@ def test_a_program_travels_with_its_files(service: ServiceClient) -> None:
     body, kind = form(request, files)
     status, answer = service.call("POST", "/jobs", body, {"Content-Type": kind})
     assert status == 202, answer
-    assert service.await_state(answer["submitUrl"].rpartition("/")[2], "FINISHED")["name"] == "from a file"
+    assert service.await_state(answer["jobUrl"].rpartition("/")[2], "FINISHED")["name"] == "from a file"
 
 
 def test_an_archive_runs_the_module_that_is_named(service: ServiceClient) -> None:

@@ -128,7 +128,7 @@ def test_a_running_job_is_shown_with_everything_that_has_a_path(rest: RestClient
     run_to_end(client)
 
 
-_OTHERS = ("triggerid", "logname", "jarid", "datasetid", "applicationid", "rescaleuuid")
+_OTHERS = ("triggerid", "logname", "jarid", "datasetid", "filename", "applicationid", "rescaleuuid")
 
 
 def test_figures_of_a_running_job_are_those_of_its_records(rest: RestClient, tmp_path: Path) -> None:

@@ -98,6 +98,16 @@ def test_late_records_are_counted(seed: int) -> None:
     assert total(metrics.vertex(1), "windows.numLateRecordsDropped") == 2
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_records_that_a_function_fails_on_are_counted(seed: int) -> None:
+    env = simulated_environment(seed=seed, parallelism=2)
+    numbers = env.from_collection(list(range(-3, 8))).rebalance()
+    numbers.map(lambda n: 1 // max(n, 0)).name("divide").on_error("drop").add_sink(CollectSink())
+    metrics = finished(env)
+    assert total(metrics.vertex(1), "divide.numRecordsInErrors") == 4
+    assert total(metrics.vertex(1), "divide.numRecordsIn") == 11
+
+
 def test_sources_tell_how_far_they_are_behind() -> None:
     with use_simulator(clock=ManualClock(1_000.0)):
         env = StreamExecutionEnvironment.get_execution_environment()

@@ -18,13 +18,14 @@ from typing import Any
 import click
 
 from firesteel.cli.help_texts import examples
-from firesteel.cli.log_lines import write_log_lines
+from firesteel.cli.log_lines import roll_over, write_log_lines
 from firesteel.cli.running_jobs import plain_errors
 from firesteel.common._private_files import open_private_log
 from firesteel.common.configuration import Configuration
 from firesteel.common.errors import InvalidOptionError
 from firesteel.common.options import SPARK_MASTER
 from firesteel.datastream._given_options import checked, configured_options
+from firesteel.logs.settings import read_log_settings
 from firesteel.service.cluster_service import ClusterService, end_all_drivers
 from firesteel.service.folder import ServiceFolder
 from firesteel.service.processes import this_machine
@@ -65,10 +66,13 @@ def start(master: str | None, definitions: tuple[str, ...], foreground: bool) ->
     with plain_errors():
         given, configuration = given_options(master, definitions)
         settings = read_service_settings(configuration, given)
+        log_settings = read_log_settings(configuration)
+        folder = ServiceFolder(settings.folder)
         if foreground:
+            write_log_lines(log_settings)
+            roll_over(folder.log, log_settings)
             _serve(ClusterService(settings, configuration))
             return
-        folder = ServiceFolder(settings.folder)
         folder.prepare()
         if not settings.has_standby and folder.is_held():
             known = folder.service() or {}
@@ -83,8 +87,6 @@ def start(master: str | None, definitions: tuple[str, ...], foreground: bool) ->
 
 
 def _serve(service: ClusterService) -> None:
-    write_log_lines()
-
     def stop(number: int, frame: FrameType | None) -> None:
         service.stop()
 
@@ -132,7 +134,7 @@ def _start_in_background(folder: ServiceFolder, command: Sequence[str], may_stan
 
 def _lines_from(log: Path, begin: int) -> list[str]:
     with log.open("rb") as file:
-        file.seek(begin)
+        file.seek(begin if begin <= log.stat().st_size else 0)  # it was rolled over
         return file.read().decode(errors="replace").splitlines()[-_SHOWN_LINES:]
 
 

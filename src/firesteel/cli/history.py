@@ -11,6 +11,7 @@ from firesteel.cli.cluster import given_options
 from firesteel.cli.help_texts import examples
 from firesteel.cli.log_lines import write_log_lines
 from firesteel.cli.running_jobs import plain_errors
+from firesteel.logs.settings import read_log_settings
 from firesteel.service.history_server import HistoryServer, read_history_settings
 
 
@@ -29,8 +30,10 @@ def history() -> None:
 def start(definitions: tuple[str, ...]) -> None:
     """Serve the archive at the port of 'historyserver.web.port', in this terminal, until Ctrl-C."""
     with plain_errors():
-        server = HistoryServer(*read_history_settings(given_options(None, definitions)[1]))
-    write_log_lines()
+        configuration = given_options(None, definitions)[1]
+        log_settings = read_log_settings(configuration)
+        server = HistoryServer(*read_history_settings(configuration))
+    write_log_lines(log_settings)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: ended.set())

@@ -27,6 +27,7 @@ from firesteel.common.options import (
     PYTHON_FILES,
     PYTHON_PATH,
     PYTHON_REQUIREMENTS,
+    SAVEPOINT_CLAIM_MODE,
     SAVEPOINT_IGNORE_UNCLAIMED,
     SAVEPOINT_PATH,
     SPARK_MASTER,
@@ -151,6 +152,13 @@ def program_options(command: F) -> F:
             help="Drop state of operators that the program no longer has.",
         ),
         click.option(
+            "-cm",
+            "--claimMode",
+            "claim_mode",
+            metavar="MODE",
+            help="Whose the savepoint is then: NO_CLAIM, yours, which is all there is.",
+        ),
+        click.option(
             "--resume",
             is_flag=True,
             help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
@@ -191,6 +199,7 @@ def options_of(
     python_path: str | None,
     savepoint: str | None,
     allow_non_restored: bool,
+    claim_mode: str | None,
     resume: bool,
 ) -> dict[str, Any]:
     """The job options that the command line sets, checked; later ``-D`` win over earlier ones."""
@@ -205,6 +214,7 @@ def options_of(
         PYTHON_PATH.key: python_path,
         SAVEPOINT_PATH.key: None if savepoint is None else absolute(savepoint),
         SAVEPOINT_IGNORE_UNCLAIMED.key: allow_non_restored or None,
+        SAVEPOINT_CLAIM_MODE.key: claim_mode,
         CHECKPOINTING_RESUME.key: resume or None,
     }
     options = {key: value for key, value in given.items() if value is not None}

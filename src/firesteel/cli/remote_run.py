@@ -61,7 +61,7 @@ def submit(master: str, program: Program, options: Mapping[str, Any], is_detache
             answer = _send_form(client, "/jobs", _form_of(program, left))
         except NotReachableError as error:
             raise click.ClickException(f"{error}; 'firesteel cluster start' starts a service") from error
-        job_id = str(answer["submitUrl"]).rpartition("/")[2]
+        job_id = str(answer["jobUrl"]).rpartition("/")[2]
         click.echo(f"Job has been submitted with JobID {job_id}")
         if is_detached:
             click.echo(f"'firesteel list' and {client.url} show it.")

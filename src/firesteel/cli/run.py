@@ -33,13 +33,13 @@ from firesteel.cli.tracebacks import format_error
 from firesteel.common._override import override
 from firesteel.common._private_files import open_private_log
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import JobCancelledError
+from firesteel.common.errors import InvalidOptionError, JobCancelledError
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
-from firesteel.common.options import LOG_DIR
 from firesteel.datastream._given_options import configured_options
 from firesteel.jobmaster.job_client import MasterJobClient, ProcessTerminated
 from firesteel.jobmaster.terminal.progress_lines import summary_lines
+from firesteel.logs.settings import LogSettings, read_log_settings
 
 _LOG = logging.getLogger("firesteel.run")
 _INTERRUPTED = 128 + signal.SIGINT
@@ -115,7 +115,9 @@ def run(
     is_logged = log_file is not None or status_file is not None
     if is_logged:
         # With a directory for logs, what is told at INFO is in a file there that is rolled over; this one is not.
-        write_log_lines(logging.INFO if _log_directory(options) is None else logging.WARNING)
+        settings_of_log = _log_settings(options)
+        least = logging.INFO if settings_of_log.directory is None else logging.WARNING
+        write_log_lines(settings_of_log, least)
     _choose_progress(no_progress, simulate)
     context.exit(run_program(program, options, status_file, is_logged))
 
@@ -262,12 +264,15 @@ def _detach(context: click.Context, program: Program, log_file: Path | None) -> 
 
 def _log_file_in_directory(program: Program, options: dict[str, Any]) -> Path | None:
     """A new log file where ``env.log.dir`` says; None when nobody does."""
-    directory = _log_directory(options)
-    return None if directory is None else Path(directory) / detached_run.default_log_file(program.name).name
+    directory = _log_settings(options).directory
+    return None if directory is None else directory / detached_run.default_log_file(program.name).name
 
 
-def _log_directory(options: dict[str, Any]) -> str | None:
-    return configured_options().add_all(Configuration.from_dict(options)).get(LOG_DIR)
+def _log_settings(options: dict[str, Any]) -> LogSettings:
+    try:
+        return read_log_settings(configured_options().add_all(Configuration.from_dict(options)))
+    except InvalidOptionError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _choose_progress(no_progress: bool, simulate: bool) -> None:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from firesteel import launch
-from firesteel.cli.log_lines import write_log_lines
+from firesteel.cli.log_lines import roll_over, write_log_lines
 from firesteel.cli.program import Program
 from firesteel.cli.run import run_program
 from firesteel.common._executor_name import tell_executors_apart
 from firesteel.common._override import override
 from firesteel.common.configuration import Configuration
-from firesteel.common.errors import JobCancelledError, NotEnoughSlotsError
+from firesteel.common.errors import InvalidOptionError, JobCancelledError, NotEnoughSlotsError
 from firesteel.common.job_id import JobID
 from firesteel.common.job_status import JobStatus
 from firesteel.common.options import (
@@ -45,10 +45,12 @@ from firesteel.common.options import (
 from firesteel.common.time import to_millis
 from firesteel.compiler.compile import compile_job
 from firesteel.compiler.program_plans import ProgramPlans
+from firesteel.datastream._given_options import configured_options
 from firesteel.jobmaster.checkpoints.settings import read_checkpoint_settings
 from firesteel.jobmaster.elasticity import read_elastic_settings
 from firesteel.jobmaster.job_client import MasterJobClient
 from firesteel.jobmaster.leaders.settings import configured_id
+from firesteel.logs.settings import LogSettings, read_log_settings
 from firesteel.plan.job_plan import JobPlan
 from firesteel.rest.outline import outline_of
 from firesteel.rest.views.jobs import job_plan
@@ -90,7 +92,7 @@ def main(arguments: list[str]) -> int:
     kind, folder = arguments
     if kind == "--plan":
         return _show_plan(JobFolder(Path(folder)))
-    write_log_lines()
+    write_log_lines(LogSettings())
     if kind == "--spare":
         from firesteel.cli.spare_driver import await_folder
 
@@ -109,12 +111,22 @@ def run_job(folder: JobFolder) -> int:
     tell_executors_apart(executor_owner(folder.id))
     submission = folder.submission()
     options = {**_defaults(folder), **_options(folder, submission)}
+    _begin_log(folder, options)
     job = ServiceJob(folder, submission)
     with launch.intercept(job.admit), launch.observe_jobs(job):
         code = run_program(_program(folder, submission), options, is_logged=True)
     launch.await_archives()
     job.end(code)
     return code
+
+
+def _begin_log(folder: JobFolder, options: Mapping[str, Any]) -> None:
+    try:
+        settings = read_log_settings(configured_options().add_all(Configuration.from_dict(dict(options))))
+    except InvalidOptionError:
+        settings = LogSettings()  # its job will be refused for it, and that has to be written somewhere
+    write_log_lines(settings)
+    roll_over(folder.log, settings)
 
 
 def _defaults(folder: JobFolder) -> dict[str, Any]:

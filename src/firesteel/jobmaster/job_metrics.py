@@ -13,7 +13,7 @@ from firesteel.metrics.metricbase import Reading
 from firesteel.plan.messages import ProcessStatistics
 from firesteel.plan.metric_variables import this_process
 
-__all__ = ["DriverProcess", "checkpoint_metrics", "gauges", "process_readings"]
+__all__ = ["DriverProcess", "checkpoint_metrics", "gauges", "process_metrics", "process_readings"]
 
 
 def gauges(values: Mapping[str, Any], scope: tuple[str, ...] = ()) -> list[Reading]:
@@ -50,6 +50,11 @@ def process_readings(process: ProcessStatistics) -> list[Reading]:
         *gauges({"Count": process.threads}, ("Status", "JVM", "Threads")),
         *gauges({"Count": process.collections}, ("Status", "JVM", "GarbageCollector", "All")),
     ]
+
+
+def process_metrics(process: ProcessStatistics) -> dict[str, Any]:
+    """The same by their whole names, as Flink's REST interface has them."""
+    return {".".join((*groups, name)): value for groups, name, _, value, _ in process_readings(process)}
 
 
 class DriverProcess:

@@ -62,6 +62,7 @@ class LogBook:
         self._root = root
         self._lock = threading.Lock()
         self._settings = LogSettings()
+        self._form = self._settings.lines()
         self._is_asked = False
         self._driver: RolledFile | None = None
         self._added: list[tuple[logging.Logger, logging.Handler]] = []
@@ -69,6 +70,18 @@ class LogBook:
         self._executors: dict[str, _Outputs] = {}
 
     # What the composition root calls.
+
+    @property
+    def form(self) -> logging.Formatter:
+        """The form of a line, without the secrets that are known so far."""
+        return self._form
+
+    def expect(self, settings: LogSettings) -> None:
+        """Before the first job: lines have this form, and these secrets are in none; nothing is opened yet."""
+        with self._lock:
+            secrets = settings.secrets | self._settings.secrets
+            self._settings = replace(self._settings, as_json=settings.as_json, secrets=secrets)
+            self._form = self._settings.lines()
 
     def use(self, settings: LogSettings) -> None:
         """From now on log so; raises `SetupError` where the directory cannot be written."""
@@ -90,7 +103,7 @@ class LogBook:
             for file in files:
                 if file is not None:
                     file.setFormatter(settings.lines())  # there may be more secrets now
-            self._settings = settings
+            self._settings, self._form = settings, settings.lines()
 
     def keep_recent(self) -> None:
         """Somebody may ask: remember the newest lines from now on, of Firesteel's own loggers where there is no file."""
@@ -112,6 +125,7 @@ class LogBook:
                         file.close()
             self._executors.clear()
             self._driver, self._settings, self._is_asked = None, LogSettings(), False
+            self._form = self._settings.lines()
 
     # What tasks say.
 

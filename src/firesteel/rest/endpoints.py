@@ -151,6 +151,7 @@ PATH_PARAMETERS = {
         Parameter("jarid", TEXT, "An artifact."),
         Parameter("datasetid", TEXT, "A data set."),
         Parameter("applicationid", TEXT, "An application."),
+        Parameter("filename", TEXT, "A file of a profiler."),
         Parameter("rescaleuuid", TEXT, "A change of the parallelism."),
     )
 }

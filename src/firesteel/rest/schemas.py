@@ -652,6 +652,8 @@ _QUERYABLE_STATES: dict[str, Schema] = {
     "StateValue": record({"name": TEXT, "value": {}}),
 }
 
+#: Of a savepoint that a job starts from. The older name of the field is there, too, as in Flink.
+_CLAIM_MODE = choice("NO_CLAIM", "CLAIM", "LEGACY")
 _JAR_REQUEST = {
     "entryClass": nullable(TEXT),
     "programArgs": nullable(TEXT),
@@ -679,7 +681,7 @@ _PROGRAMS: dict[str, Schema] = {
         }
     ),
     "JarUpload": record({"filename": TEXT, "status": choice("success")}),
-    "JarRun": record({"jobid": HEX}),
+    "JarRun": record({"jobid": HEX, "applicationId": HEX}),
     "JarPlanRequest": record({}, _JAR_REQUEST),
     "JarRunRequest": record(
         {},
@@ -687,10 +689,11 @@ _PROGRAMS: dict[str, Schema] = {
             **_JAR_REQUEST,
             "savepointPath": nullable(TEXT),
             "allowNonRestoredState": nullable(FLAG),
-            "claimMode": nullable(choice("NO_CLAIM", "CLAIM", "LEGACY")),
+            "claimMode": nullable(_CLAIM_MODE),
+            "restoreMode": nullable(_CLAIM_MODE),
         },
     ),
-    "Submitted": record({"submitUrl": TEXT}),
+    "Submitted": record({"jobUrl": TEXT}),
     "LogUrl": record({"url": TEXT}),
 }
 

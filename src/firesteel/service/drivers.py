@@ -22,6 +22,7 @@ from firesteel.common.options import (
     SPARK_MASTER,
     SPARK_SLOTS,
 )
+from firesteel.logs.rolled_output import forget_rolling
 from firesteel.service.folder import JobFolder
 from firesteel.service.processes import mark_of
 from firesteel.service.records import ProcessMark, SubmittedProgram
@@ -186,6 +187,7 @@ def _set_earlier_log_aside(folder: JobFolder) -> None:
     if folder.log.exists():
         count = len(list(folder.path.glob("driver.*.log"))) + 1
         folder.log.replace(folder.path / f"driver.{count}.log")
+        forget_rolling(folder.log)
 
 
 def _environment() -> dict[str, str]:

@@ -4,6 +4,7 @@
 
     service.lock              held by the service that works here
     service.json              where that one listens
+    service.log               what the service has printed and logged; service.log.1 and so on: the same, earlier
     jars/<id>                 uploaded artifacts
     archive/<job>.json        jobs that have ended, if 'jobmanager.archive.fs.dir' names no other place
     jobs/<id>/                one submission
@@ -12,7 +13,7 @@
       orders.json               what the service has decided; only the service writes it
       report.json               what the driver says of itself and its jobs; only the driver writes it
       end.json                  how it ended; written once
-      driver.log                what the driver has printed and logged
+      driver.log                what the driver has printed and logged; driver.log.1 and so on: the same, earlier
 
 Every file has one writer and is replaced as a whole, so nobody reads half of one, and neither side waits for the other: a driver
 lives on when the service dies, and the next service reads where things stand. All of it is its owner's only.

@@ -10,11 +10,14 @@ from urllib.parse import quote, urlencode
 
 from firesteel.common._redaction import redacted
 from firesteel.common._thread_stacks import dump_threads
+from firesteel.jobmaster.job_metrics import DriverProcess, process_metrics
+from firesteel.logs.outputs import rolled_files
 from firesteel.rest.endpoints import Call, Endpoint
 from firesteel.rest.errors import NotFound
 from firesteel.rest.log_texts import LogText
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.paths.log_levels import change_level, shown_levels
+from firesteel.rest.paths.missing import ENDPOINTS as MISSING_ENDPOINTS
 from firesteel.rest.views import driver as views
 from firesteel.rest.views.metrics import aggregated_metrics, metrics
 from firesteel.service.all_drivers import AllDrivers, Asked
@@ -40,6 +43,7 @@ class ManagerPaths:
         self._dispatcher = dispatcher
         self._drivers = drivers
         self._options = options
+        self._process = DriverProcess()
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The rows of the table; what is asked of one executor is answered by its driver."""
@@ -57,7 +61,8 @@ class ManagerPaths:
         return tuple(
             replace(each, answer=own.get((each.method, each.path), self._of_executor))
             for each in ENDPOINTS
-            if (each.method, each.path) in own or each.path.startswith(_EXECUTOR)
+            if (each.method, each.path) in own
+            or (each.path.startswith(_EXECUTOR) and each not in MISSING_ENDPOINTS)
         )
 
     # Executors.
@@ -104,7 +109,7 @@ class ManagerPaths:
     def _metrics(self, call: Call) -> Any:
         dispatcher = self._dispatcher
         known = {
-            **views.driver_metrics(()),
+            **process_metrics(self._process.read()),
             "numRunningJobs": len(dispatcher.managed()),
             "numRegisteredTaskManagers": len(self.executors()),
             "taskSlotsTotal": dispatcher.slots,
@@ -124,19 +129,18 @@ class ManagerPaths:
     def _logs(self, call: Call) -> Any:
         """The files of the service, what each driver has printed, and the files of drivers that log to some."""
         files = list(views.log_list(views.log_files())["logs"])
-        for each in self._dispatcher.managed():
-            files += [
-                {**file, "name": _printed_by(each)} for file in views.log_list([each.folder.log])["logs"]
-            ]
+        for name, file in self._printed().items():
+            files += [{**entry, "name": name} for entry in views.log_list([file])["logs"]]
         for asked in self._drivers.ask("/jobmanager/logs"):
             logs = asked.answer["logs"]
-            files += [file for file in logs if file["name"] != asked.driver.folder.log.name]
+            printed = {file.name for file in rolled_files(asked.driver.folder.log)}
+            files += [file for file in logs if file["name"] not in printed]
         return {"logs": files}
 
     def _named_log(self, call: Call) -> Any:
         name, tail = call.path["logname"], call.query.get("tail")
         files: dict[str, Path] = {file.name: file for file in views.log_files()}
-        files |= {_printed_by(each): each.folder.log for each in self._dispatcher.managed()}
+        files |= self._printed()
         if name in files:
             return LogText(files[name], tail=tail)
         for asked in self._drivers.ask("/jobmanager/logs"):
@@ -145,6 +149,14 @@ class ManagerPaths:
                 if answer is not None:
                     return answer
         raise NotFound(f"there is no log file {name[:100]!r}; GET /jobmanager/logs lists them")
+
+    def _printed(self) -> dict[str, Path]:
+        """What drivers have printed and logged, the newest first, under names that say whose it is: `driver-JOBID.log.1`."""
+        return {
+            file.name.replace(each.folder.log.stem, f"driver-{each.folder.id}", 1): file
+            for each in self._dispatcher.managed()
+            for file in rolled_files(each.folder.log)
+        }
 
     # Levels of loggers.
 
@@ -177,10 +189,6 @@ def _one_list(answers: Sequence[Asked]) -> dict[str, Any]:
     """Loggers of several drivers, each once."""
     by_name = {each["logger"]: each for asked in answers for each in asked.answer["loggers"]}
     return {"loggers": [by_name[name] for name in sorted(by_name)]}
-
-
-def _printed_by(driver: Managed) -> str:
-    return f"driver-{driver.folder.id}.log"
 
 
 def all_metrics(drivers: AllDrivers, paths: Sequence[tuple[Managed, str]]) -> list[dict[str, Any]]:

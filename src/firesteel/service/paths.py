@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firesteel.common.job_status import JobStatus
+from firesteel.logs.rolled_output import read_as_one
 from firesteel.rest.endpoints import Call, Context, Endpoint, Parameter, RawAnswer
 from firesteel.rest.errors import Conflict, Malformed, NotFound, NotThere, RestError
 from firesteel.rest.paths import ENDPOINTS
@@ -252,10 +253,8 @@ class ServicePaths:
         return folder.log
 
     def _job_log_part(self, call: Call) -> RawAnswer:
-        begin = max(0, call.query.get("from", 0))
-        with self._job_log(call).open("rb") as file:
-            file.seek(begin)
-            return RawAnswer(200, file.read(_MOST_LOG), "text/plain; charset=utf-8")
+        part = read_as_one(self._job_log(call), max(0, call.query.get("from", 0)), _MOST_LOG)
+        return RawAnswer(200, part, "text/plain; charset=utf-8")
 
     def _log_url(self, call: Call) -> Any:
         self._job_log(call)
@@ -298,14 +297,15 @@ class ServicePaths:
     def _run_jar(self, call: Call) -> Any:
         artifact = self._artifacts.find(call.path["jarid"])
         managed = submit_artifact(self._dispatcher, artifact, artifact_request(call))
-        return {"jobid": self._await_job(managed)}
+        # A program is an application: the submission, whose id its first job has, too. So is Flink's.
+        return {"jobid": self._await_job(managed), "applicationId": managed.folder.id}
 
     def _plan_jar(self, call: Call) -> Any:
         return self._plans.plan(self._artifacts.find(call.path["jarid"]), artifact_request(call))
 
     def _submit(self, call: Call) -> Any:
         managed = submit_form(self._dispatcher, call)
-        return {"submitUrl": f"/jobs/{self._await_job(managed)}"}
+        return {"jobUrl": f"/jobs/{self._await_job(managed)}"}
 
     def _await_job(self, managed: Managed) -> str:
         """Wait until the program has submitted its job, or has failed before."""
@@ -332,6 +332,7 @@ class ServicePaths:
             instead("GET", "/jobs/metrics", self._jobs_metrics),
             *self._managers.endpoints(),
             *self._of_programs(),
+            *(_refusing(each) for each in MISSING_ENDPOINTS if each.path.startswith("/applications")),
             Endpoint("DELETE", "/cluster", self._shut, "Nothing", "End the service; jobs go on.", errors=()),
             Endpoint(
                 "GET",
@@ -412,6 +413,13 @@ def _no_applications(call: Call) -> Any:
     raise NotThere(_RUN_IT)
 
 
+def _refusing(endpoint: Endpoint) -> Endpoint:
+    def refuse(call: Call) -> Any:
+        raise NotThere(_ONLY_JOBS)
+
+    return replace(endpoint, answer=refuse, summary=_ONLY_JOBS)
+
+
 def _silent(job: JobReport) -> StandIn:
     status = JobStatus[job.status] if job.is_over else JobStatus.RESTARTING
     return StandIn(job.id, job.name, status, job.asked, job.ended, "its driver has died", job.mode, job.slots)
@@ -420,6 +428,10 @@ def _silent(job: JobReport) -> StandIn:
 _JOB_LOG = f"{_JOB}/jobmanager/log"
 _MOST_LOG = 1 << 22
 _RUN_IT = "POST /jars/:jarid/run runs a program; here every one is an application with a process of its own"
+_ONLY_JOBS = (
+    "the service runs each program as an application of its own, with the id of its first job, and shows it by its jobs: GET /jobs "
+    "lists them, PATCH /jobs/:jobid cancels one"
+)
 _JAR_QUERY = (
     Parameter("entry-class", TEXT, "The module that is run."),
     Parameter("parallelism", WHOLE, "The default parallelism."),

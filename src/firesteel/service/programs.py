@@ -19,6 +19,7 @@ from firesteel.common.options import (
     PYTHON_ARCHIVES,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
+    SAVEPOINT_CLAIM_MODE,
     SAVEPOINT_IGNORE_UNCLAIMED,
     SAVEPOINT_PATH,
 )
@@ -70,6 +71,7 @@ def artifact_request(call: Call) -> dict[str, Any]:
                 SAVEPOINT_IGNORE_UNCLAIMED.key: body.get("allowNonRestoredState")
                 or query.get("allowNonRestoredState") == "true"
                 or None,
+                SAVEPOINT_CLAIM_MODE.key: body.get("claimMode") or body.get("restoreMode"),
                 JOB_ID.key: body.get("jobId"),
             }
         ),

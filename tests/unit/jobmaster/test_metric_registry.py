@@ -249,6 +249,7 @@ def test_processes_are_named_by_host_and_number() -> None:
     driver = found.job_manager()
     assert driver["Status.JVM.Memory.Heap.Used"] > 0
     assert driver["numRunningJobs"] >= 1
+    assert driver["numRegisteredTaskManagers"] >= 1, "the worker, and those of other jobs of this process"
 
 
 def test_times_of_a_job_are_those_of_its_state() -> None:

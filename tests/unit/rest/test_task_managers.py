@@ -72,10 +72,15 @@ def test_an_embedded_engine_is_this_machine() -> None:
 
 def test_metrics_are_those_of_all_processes_together() -> None:
     (found,) = task_managers([on_cluster(sample.running())], [FIRST])
-    processes = [ProcessStatistics("worker-1", pid, 0.25, 2.0, 1000, None, 5, 1) for pid in (40, 41)]
+    processes = [ProcessStatistics("worker-1", pid, 0.25, 2.0, 1000, 4000, 5, 3) for pid in (40, 41)]
     metrics = views.manager_metrics(found, processes)
     assert metrics["Status.JVM.CPU.Load"] == 0.5
     assert metrics["Status.JVM.Memory.Heap.Used"] == 2000
+    assert metrics["Status.JVM.Memory.Heap.Committed"] == 2000
+    assert metrics["Status.JVM.Memory.Heap.Max"] == 8000
+    assert metrics["Status.JVM.GarbageCollector.All.Count"] == 6
     assert metrics["Status.JVM.Threads.Count"] == 10
     assert metrics["Status.Spark.StorageMemory.Used"] == 50
     assert metrics["Status.Flink.Tasks"] == 3
+    without_limit = replace(processes[0], memory_limit=None)
+    assert "Status.JVM.Memory.Heap.Max" not in views.manager_metrics(found, [without_limit, processes[1]])

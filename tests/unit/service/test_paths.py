@@ -11,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from firesteel.common.job_status import JobStatus
+from firesteel.jobmaster.job_metrics import DriverProcess, process_readings
 from firesteel.rest.archive import archive_of
 from firesteel.rest.endpoints import Call, Context
+from firesteel.rest.errors import NotThere
 from firesteel.rest.openapi import openapi_document
 from firesteel.rest.paths import ENDPOINTS
 from firesteel.rest.settings import RestSettings
@@ -100,6 +102,39 @@ def test_a_job_that_has_just_ended_is_asked_for_until_it_is_written_down(
         timer.join()
         paths.close()
     assert answer["state"] == "FINISHED"
+
+
+def test_the_metrics_of_the_service_are_those_that_a_driver_has(paths: ServicePaths) -> None:
+    (endpoint,) = (each for each in paths.endpoints() if each.path == "/jobmanager/metrics")
+    names = {each["id"] for each in endpoint.answer(Call(cast(Context, None), {}, {}))}
+    process = {".".join((*groups, name)) for groups, name, *_ in process_readings(DriverProcess().read())}
+    assert "Status.JVM.Memory.Heap.Used" in process
+    assert names == process | {
+        "numRunningJobs",
+        "numRegisteredTaskManagers",
+        "taskSlotsTotal",
+        "taskSlotsAvailable",
+    }
+    asked = Call(cast(Context, None), {}, {"get": ["numRegisteredTaskManagers"]})
+    assert endpoint.answer(asked) == [{"id": "numRegisteredTaskManagers", "value": "0"}]
+    paths.close()
+
+
+def test_applications_are_refused_with_a_sentence_of_the_service(paths: ServicePaths) -> None:
+    refused = [each for each in paths.endpoints() if each.path.startswith("/applications")]
+    assert len(refused) == 5
+    for each in refused:
+        assert each.status == 501
+        with pytest.raises(NotThere, match="the service runs each program as an application of its own"):
+            each.answer(Call(cast(Context, None), {}))
+
+
+def test_the_page_says_what_a_service_answers_where_it_has_nothing(paths: ServicePaths) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    missing = [each for each in paths.endpoints() if each.status == 501]
+    own = [each for each in missing if each.path.startswith(("/jars", "/applications"))]
+    shown = {re.sub(r"\{(\w+)\}", r":\1", each.path) for each in own}
+    assert [path for path in sorted(shown) if f"`{path}`" not in page and f" {path}`" not in page] == []
 
 
 def test_the_history_server_changes_nothing(tmp_path: Path) -> None:

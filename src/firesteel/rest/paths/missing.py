@@ -15,6 +15,10 @@ _DATASETS = "there are no cached data sets: results of one job that another read
 _APPLICATIONS = "a driver runs one program, whose jobs GET /jobs lists"
 _LOG_URL = "logs are here, and nowhere else: GET /jobmanager/logs and GET /taskmanagers/:taskmanagerid/logs"
 _CLUSTER = "a driver ends when its program does; PATCH /jobs/:jobid cancels a job"
+_PROFILER = (
+    "there is no profiler of a JVM: GET /jobs/:jobid/vertices/:vertexid/flamegraph says where tasks spend their time, and GET "
+    "/jobmanager/thread-dump what threads do"
+)
 _HEARTBEAT = "a job does not depend on signs of life of the client that has submitted it"
 
 #: Method, path, status code and reason.
@@ -32,6 +36,12 @@ MISSING: tuple[tuple[str, str, int, str], ...] = (
     ("POST", "/applications/{applicationid}/cancel", 501, _APPLICATIONS),
     ("GET", "/applications/{applicationid}/exceptions", 501, _APPLICATIONS),
     ("GET", "/applications/{applicationid}/jobmanager/config", 501, _APPLICATIONS),
+    ("GET", "/jobmanager/profiler", 501, _PROFILER),
+    ("POST", "/jobmanager/profiler", 501, _PROFILER),
+    ("GET", "/jobmanager/profiler/{filename}", 501, _PROFILER),
+    ("GET", "/taskmanagers/{taskmanagerid}/profiler", 501, _PROFILER),
+    ("POST", "/taskmanagers/{taskmanagerid}/profiler", 501, _PROFILER),
+    ("GET", "/taskmanagers/{taskmanagerid}/profiler/{filename}", 501, _PROFILER),
     ("GET", "/jobs/{jobid}/jobmanager/log-url", 404, _LOG_URL),
     ("GET", "/jobs/{jobid}/taskmanagers/{taskmanagerid}/log-url", 404, _LOG_URL),
     ("GET", "/datasets", 404, _DATASETS),

@@ -17,6 +17,7 @@ from firesteel import __version__
 from firesteel.common._redaction import redacted
 from firesteel.common.job_status import JobStatus
 from firesteel.jobmaster.job_snapshot import JobSnapshot
+from firesteel.logs.outputs import rolled_files
 from firesteel.rest.outline import JobOutline
 from firesteel.rest.task_managers import TaskManager
 from firesteel.rest.views.jobs import running_tasks
@@ -116,7 +117,7 @@ def log_files() -> list[Path]:
     handlers = logging.getLogger().handlers + logging.getLogger("firesteel").handlers
     named = [Path(each.baseFilename) for each in handlers if isinstance(each, logging.FileHandler)]
     output = [path for path in (standard_output(1), standard_output(2)) if path is not None]
-    return list(dict.fromkeys((*named, *output)))
+    return list(dict.fromkeys((*named, *(file for path in output for file in rolled_files(path)))))
 
 
 def standard_output(descriptor: int) -> Path | None:

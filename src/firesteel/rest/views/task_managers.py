@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from firesteel.common._executor_name import executor_name
@@ -34,21 +34,26 @@ def manager_metrics(manager: TaskManager, processes: Iterable[ProcessStatistics]
     """Figures of an executor: those of its tasks' processes together, under the names that Flink has for a JVM's."""
     processes = list(processes)
     executor = manager.executor
-    of_engine: Mapping[str, Any] = {}
+    known: dict[str, Any] = {}
     if executor is not None:
-        of_engine = {
+        known |= {
             "Status.Spark.StorageMemory.Max": executor.memory,
             "Status.Spark.StorageMemory.Used": executor.memory_used,
             "Status.Spark.Heap.Peak": executor.heap_used,
         }
+    limits = [each.memory_limit for each in processes if each.memory_limit is not None]
+    if limits and len(limits) == len(processes):
+        known["Status.JVM.Memory.Heap.Max"] = sum(limits)
     return {
         "Status.Flink.Tasks": len(manager.tasks),
         "Status.Flink.Jobs": len({job_id for job_id, _ in manager.tasks}),
         "Status.JVM.CPU.Load": sum(each.cpu_load for each in processes),
         "Status.JVM.CPU.Time": int(sum(each.cpu_seconds for each in processes) * 1e9),
         "Status.JVM.Memory.Heap.Used": sum(each.resident_bytes for each in processes),
+        "Status.JVM.Memory.Heap.Committed": sum(each.resident_bytes for each in processes),
         "Status.JVM.Threads.Count": sum(each.threads for each in processes),
-        **of_engine,
+        "Status.JVM.GarbageCollector.All.Count": sum(each.collections for each in processes),
+        **known,
     }
 
 
