@@ -3,10 +3,13 @@
     scripts/bench --report              all that fits into half an hour, into docs/benchmarks.md
     scripts/bench --report --quick      the most important ones at small sizes, in six to eight minutes
     scripts/bench --report --no-run     from what was saved before
+    scripts/bench --report --only service --only queryable_state
+                                        these two; what the page says of the others stays
 
-Every benchmark saves its results in a file of ``--results DIR``; the report is made from all files there, so it can be
-made in steps (``--only latency``). A benchmark that fails, or for which there is no time, is named in the report.
-Nothing is left out: targets that are missed are listed first.
+Every benchmark saves its results in a file of ``--results DIR``; the report is made from all files there, and from what
+the page says of benchmarks without one, so it can be made in steps and by several machines. ``scripts/bench service --json
+FILE`` writes such a file, too. A benchmark that fails, or for which there is no time, is named in the report. Nothing is left
+out: targets that are missed are listed first.
 """
 
 from __future__ import annotations
@@ -43,21 +46,25 @@ class Step:
     heading: str
     quick: float | None
     full: float
+    peers: tuple[str, ...] = ()
 
+
+PEERS: dict[str, Callable[[], Path]] = {"PyFlink": pyflink_python, "Bytewax": bytewax_python}
 
 STEPS = (
-    Step("engines", "Throughput", 4.0, 14.0),
+    Step("engines", "Throughput", 4.0, 14.0, ("PyFlink", "Bytewax")),
     Step("latency", "Latency", 1.0, 2.5),
     Step("scaling", "Cost of a record as things grow", 1.2, 6.0),
     Step("efficiency", "What is left of bare Python's speed", 0.6, 2.5),
     Step("startup", "Start-up", None, 2.0),
-    Step("checkpoint", "Checkpoints and recovery", None, 6.0),
-    Step("state", "Keyed state and timers", None, 5.0),
-    Step("windows", "Windows", None, 10.0),
+    Step("checkpoint", "Checkpoints and recovery", None, 6.0, ("PyFlink",)),
+    Step("state", "Keyed state and timers", None, 5.0, ("PyFlink",)),
+    Step("windows", "Windows", None, 10.0, ("PyFlink",)),
     Step("slow_function", "Slow functions", None, 4.0),
     Step("metrics", "What metrics cost", None, 5.0),
     Step("queryable_state", "Look-ups in the state of a running job", None, 2.0),
-    Step("nexmark", "Nexmark", None, 8.0),
+    Step("service", "The cluster service", None, 4.0),
+    Step("nexmark", "Nexmark", None, 8.0, ("PyFlink",)),
 )
 
 
@@ -71,6 +78,12 @@ def prepare_peers(makers: Mapping[str, Callable[[], Path]]) -> None:
             make()
         except ContestError as error:
             note(f"{name} cannot be installed, its figures will be missing: {error}")
+
+
+def peers_of(steps: Iterable[Step], quick: bool) -> dict[str, Callable[[], Path]]:
+    """Those that some of the steps need: what is measured alone does not wait for the peers of others."""
+    needed = {peer for step in steps if not quick or step.quick is not None for peer in step.peers}
+    return {name: make for name, make in PEERS.items() if name in needed}
 
 
 def run_steps(
@@ -137,14 +150,20 @@ def page_with(page: str, report: str) -> str:
     return f"{before}{BEGIN}\n{report}{END}{after}"
 
 
-def report_of(found: Sequence[Results], left_out: Sequence[str] = ()) -> str:
-    """Everything as Markdown: what it was measured on, missed targets, then a section for each benchmark."""
+def report_of(
+    found: Sequence[Results], left_out: Sequence[str] = (), sections: Mapping[str, str] | None = None
+) -> str:
+    """Everything as Markdown: what it was measured on, missed targets, then a section for each benchmark.
+
+    ``sections`` has those that are there already, by benchmark.
+    """
     parts = ["", "## Results", "", *_warnings(found), *_machines(found), *_targets(found)]
     if left_out:
         names = ", ".join(f"`{name}`" for name in left_out)
         parts += [f"Not measured this time, because the time was over: {names}.", ""]
     for results in found:
-        parts += _section(results)
+        there = (sections or {}).get(results.benchmark)
+        parts += _section(results) if there is None else [there]
     return "\n".join(parts) + "\n"
 
 
@@ -167,16 +186,20 @@ def is_busy(results: Results) -> bool:
 
 
 def _machines(found: Sequence[Results]) -> Iterator[str]:
-    """Machine and versions, once for all that share them."""
-    groups: dict[str, list[str]] = {}
-    versions: dict[str, dict[str, str]] = {}
+    """Machine and versions, once for all that share them: none of their versions differ."""
+    groups: list[tuple[str, dict[str, str], list[str]]] = []
     for results in found:
-        groups.setdefault(results.machine, []).append(results.benchmark)
-        versions.setdefault(results.machine, {}).update(results.versions)
-    for machine, names in groups.items():
+        for machine, versions, names in groups:
+            if machine == results.machine and versions | results.versions == results.versions | versions:
+                versions.update(results.versions)
+                names.append(results.benchmark)
+                break
+        else:
+            groups.append((results.machine, dict(results.versions), [results.benchmark]))
+    for machine, versions, names in groups:
         of = f" ({', '.join(names)})" if len(groups) > 1 else ""
         yield f"Machine{of}: {machine}."
-        yield f"Versions: {', '.join(f'{name} {version}' for name, version in versions[machine].items())}."
+        yield f"Versions: {', '.join(f'{name} {version}' for name, version in versions.items())}."
         yield ""
 
 
@@ -232,6 +255,64 @@ def _cell(text: str) -> str:
     return text.strip().replace("|", "\\|").replace("MISSED", "**MISSED**")
 
 
+# What the page says already --------------------------------------------------------------------------
+
+
+_MACHINE = re.compile(r"^Machine(?: \(([\w, ]+)\))?: (.*)\.\nVersions: (.*)\.$", re.MULTILINE)
+_MEASURED = re.compile(
+    r"^(?P<question>.*)\. Measured by `(?P<name>\w+)`, (?P<started>\S+ \S+), "
+    r"(?:other programs used (?P<others>[\d.]+) cores, )?load average (?P<load>.*)\.$",
+    re.MULTILINE,
+)
+_SMALL = re.compile(r"^\*\*Small sizes .*: ([\w, ]+)\.\*\*$", re.MULTILINE)
+
+
+def read_back(page: str) -> dict[str, tuple[Results, str]]:
+    """The sections of a page's report, by benchmark: what each found, without the points of its plots, and its text."""
+    report = page.partition(BEGIN)[2].partition(END)[0]
+    head, *sections = re.split(r"^(?=### )", report, flags=re.MULTILINE)
+    small = _SMALL.search(head)
+    quick = small[1].split(", ") if small else []
+    machines = [
+        (names.split(", "), machine, dict(tuple(each.rsplit(" ", 1)) for each in versions.split(", ")))
+        for names, machine, versions in _MACHINE.findall(head)
+    ]
+    found = {}
+    for section in sections:
+        measured = _MEASURED.search(section)
+        if measured is None:
+            continue
+        name, others = measured["name"], measured["others"]
+        machine, versions = next(
+            (each[1:] for each in machines if each[0] == [""] or name in each[0]), ("unknown", {})
+        )
+        results = Results(
+            benchmark=name,
+            question=measured["question"],
+            quick=name in quick,
+            started=measured["started"],
+            machine=machine,
+            versions=versions,
+            load=[float(value) for value in measured["load"].split()],
+            others=None if others is None else float(others),
+            tables=[_table(lines) for lines in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)],
+        )
+        found[name] = results, section.rstrip("\n") + "\n"
+    return found
+
+
+def _table(lines: str) -> Table:
+    """The opposite of `_markdown`."""
+    rows = [
+        [
+            cell.strip().replace("\\|", "|").replace("**MISSED**", "MISSED")
+            for cell in re.split(r"(?<!\\)\|", line)[1:-1]
+        ]
+        for line in lines.splitlines()
+    ]
+    return Table(rows[0], rows[2:])
+
+
 # Pictures --------------------------------------------------------------------------------------------
 
 
@@ -280,18 +361,28 @@ def _series(points: Iterable[Point]) -> dict[str, list[tuple[float | str, float]
 # Main ------------------------------------------------------------------------------------------------
 
 
-def write_report(directory: Path, page: Path, pictures: Path, left_out: Sequence[str] = ()) -> None:
-    """From all saved results to the page and its pictures; pictures of an earlier report go."""
+def write_report(
+    directory: Path, page: Path, pictures: Path, left_out: Sequence[str] = (), only: Sequence[str] = ()
+) -> None:
+    """From all saved results, or some, to the page and its pictures. What the page says of other benchmarks stays."""
     order = [step.name for step in STEPS]
     saved = {path.stem: loaded(path) for path in sorted(directory.glob("*.json"))}
-    found = [saved[name] for name in [*order, *sorted(set(saved) - set(order))] if name in saved]
-    if not found:
-        raise SystemExit(f"no results in {directory}: run scripts/bench --report without --no-run first")
-    text = page_with(page.read_text(encoding="utf-8"), report_of(found, left_out))
-    drawn = {name: svg for results in found for name, (_, svg) in pictures_of(results).items()}
+    if only:
+        saved = {name: results for name, results in saved.items() if name in only}
+    if not saved:
+        of = f" of {', '.join(only)}" if only else ""
+        raise SystemExit(f"no results{of} in {directory}: run scripts/bench --report without --no-run first")
+    before = page.read_text(encoding="utf-8")
+    kept = {name: section for name, section in read_back(before).items() if name not in saved}
+    every = saved | {name: results for name, (results, _) in kept.items()}
+    found = [every[name] for name in [*order, *sorted(set(every) - set(order))] if name in every]
+    sections = {name: text for name, (_, text) in kept.items()}
+    text = page_with(before, report_of(found, left_out, sections))
+    drawn = {name: svg for results in saved.values() for name, (_, svg) in pictures_of(results).items()}
     pictures.mkdir(parents=True, exist_ok=True)
-    for old in set(pictures.glob("*.svg")) - {pictures / name for name in drawn}:
-        old.unlink()
+    for old in pictures.glob("*.svg"):
+        if not any(f"/{old.name})" in section for section in sections.values()):
+            old.unlink()
     for name, svg in drawn.items():
         (pictures / name).write_text(svg, encoding="utf-8")
     page.write_text(text, encoding="utf-8")
@@ -304,10 +395,10 @@ def main() -> None:
     left_out: list[str] = []
     if not arguments.no_run:
         chosen = [step for step in STEPS if not arguments.only or step.name in arguments.only]
-        prepare_peers({"PyFlink": pyflink_python, "Bytewax": bytewax_python})
+        prepare_peers(peers_of(chosen, arguments.quick))
         minutes = arguments.minutes or (8 if arguments.quick else 30)
         left_out = run_steps(chosen, directory, arguments.quick, minutes)
-    write_report(directory, Path(arguments.page), Path(arguments.pictures), left_out)
+    write_report(directory, Path(arguments.page), Path(arguments.pictures), left_out, arguments.only or ())
 
 
 def _arguments() -> argparse.Namespace:
@@ -321,7 +412,7 @@ def _arguments() -> argparse.Namespace:
     )
     found.add_argument("--minutes", type=float, help="time to spend; 30, or 8 when it is quick")
     found.add_argument(
-        "--only", action="append", choices=[step.name for step in STEPS], help="run these only"
+        "--only", action="append", choices=[step.name for step in STEPS], help="run and write these only"
     )
     found.add_argument("--no-run", action="store_true", help="measure nothing, use what was saved")
     found.add_argument("--results", default=str(RESULTS), metavar="DIR", help="where results are saved")

@@ -116,7 +116,20 @@ def operators(job: Any, name: str) -> list[Any]:
     return [each for report in reports for each in report.operators if each.operator_id in ids]
 
 
-def measure(results: Any, situation: str, rate: float | None, backend: str, seconds: float) -> None:
+HEADER = [
+    "situation",
+    "p50",
+    "p99",
+    "largest",
+    "floor p50",
+    "ratio",
+    f"{IN_FLIGHT} at a time",
+    "p50 target",
+    "p99 target",
+]
+
+
+def measure(situation: str, rate: float | None, backend: str, seconds: float) -> list[str]:
     """One row."""
     job = start(rate, backend)
     at = urlsplit(job.rest_url)
@@ -140,39 +153,29 @@ def measure(results: Any, situation: str, rate: float | None, backend: str, seco
     note(f"{situation}: {len(asked)} look-ups one by one")
     p50, p99 = percentile(asked, 0.5), percentile(asked, 0.99)
     wanted = TARGETS[situation]
-    results.table(
-        [
-            "situation",
-            "p50",
-            "p99",
-            "largest",
-            "floor p50",
-            "ratio",
-            f"{IN_FLIGHT} at a time",
-            "p50 target",
-            "p99 target",
-        ],
-        [
-            [
-                situation,
-                f"{p50:.1f} ms",
-                f"{p99:.1f} ms",
-                f"{asked[-1]:.1f} ms",
-                f"{percentile(answered_by_nobody, 0.5):.1f} ms",
-                ratio_text(p50 / percentile(answered_by_nobody, 0.5)),
-                rate_text(many),
-                at_most(p50, wanted[0], " ms"),
-                at_most(p99, wanted[1], " ms"),
-            ]
-        ],
-    )
+    return [
+        situation,
+        f"{p50:.1f} ms",
+        f"{p99:.1f} ms",
+        f"{asked[-1]:.1f} ms",
+        f"{percentile(answered_by_nobody, 0.5):.1f} ms",
+        ratio_text(p50 / percentile(answered_by_nobody, 0.5)),
+        rate_text(many),
+        at_most(p50, wanted[0], " ms"),
+        at_most(p99, wanted[1], " ms"),
+    ]
 
 
 def main() -> None:
     arguments = parser(__doc__).parse_args()
     results = begin(__file__, f"Look-ups in the state of a running job, parallelism {PARALLELISM}", arguments)
-    for situation, rate, backend in SITUATIONS:
-        measure(results, situation, rate, backend, 2.0 if arguments.quick else 15.0)
+    rows: list[list[str]] = []
+    try:
+        for situation, rate, backend in SITUATIONS:
+            rows.append(measure(situation, rate, backend, 2.0 if arguments.quick else 15.0))
+    finally:  # what fails in the last situation has its rows before it
+        if rows:
+            results.table(HEADER, rows)
 
 
 if __name__ == "__main__":

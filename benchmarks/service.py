@@ -190,7 +190,7 @@ def pages_ready(service: _Service, job: str, runs: int) -> tuple[list[float], li
 def main() -> None:
     """Measure and write the tables."""
     arguments = parser(__doc__).parse_args()
-    results = begin(__file__, "How fast is a cluster service?", arguments)
+    results = begin(__file__, "A cluster service: submissions, requests under load, pages", arguments)
     runs, requests, openings = (2, 50, 2) if arguments.quick else (7, 500, 5)
     with tempfile.TemporaryDirectory(prefix="firesteel-bench-") as directory:
         path = Path(directory) / "first"

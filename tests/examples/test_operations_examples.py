@@ -1,4 +1,4 @@
-"""Examples about jobs themselves: their tasks and metrics (J32), submitting, watching and cancelling one (J01)."""
+"""Examples about jobs themselves: their tasks and metrics (J32), submitting, watching and cancelling one (J01), asking for state (J26)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import logging
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from firesteel.cli.main import main as firesteel_command
+from firesteel.common import Configuration
 from firesteel.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from firesteel.testing import CollectSink, FunctionHarness, simulated_environment
+from firesteel.queryable_state import QueryableStateClient
+from firesteel.testing import (
+    CollectSink,
+    Emit,
+    FunctionHarness,
+    ScriptedSource,
+    WaitForever,
+    simulated_environment,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -139,3 +149,48 @@ def test_endless_program_ends_when_it_is_told_for_how_long(example, simulator, c
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("the job is ")
     assert last.endswith("; it is CANCELED")
+
+
+# J26 --------------------------------------------------------------------------------------------------
+
+#: Two windows of sensor_1 end, one of sensor_2; the last reading of sensor_3 is in a window that does not.
+FAHRENHEIT = [("sensor_1", 0, 50.0), ("sensor_2", 3, 41.0), ("sensor_1", 4, 68.0), ("sensor_1", 12, 59.0)]
+FAHRENHEIT += [("sensor_1", 15, 32.0), ("sensor_3", 21, 95.0)]
+
+
+def queryable(example, seed, *script):
+    """The job of the example, running, with a client and the address that it is at."""
+    options = Configuration.from_dict({"queryable-state.enable": "true", "rest.port": "0"})
+    env = simulated_environment(seed, 2, options)
+    example("queryable_maxima").build(env, ScriptedSource(script))
+    job = env.execute_async("Queryable maxima")
+    at = urlsplit(job.rest_url)
+    return job, QueryableStateClient(at.hostname, at.port), at.netloc
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_client_prints_the_newest_maximum_of_five_sensors_every_ten_seconds(example, capsys, seed):
+    module = example("queryable_maxima")
+    readings = example("sensor_readings").readings_of(*FAHRENHEIT)
+    job, client, at = queryable(example, seed, Emit(readings), WaitForever())
+    names = [f"sensor_{number}" for number in range(1, 6)]
+    known = {"sensor_1": pytest.approx(15.0), "sensor_2": pytest.approx(5.0)}
+    expected = {name: known.get(name) for name in names}
+    with client:
+        while module.maxima_of(client, job.get_job_id(), names) != expected:
+            assert not job.is_over()
+            time.sleep(0.01)
+        waits = []
+        module.dashboard(client, job.get_job_id(), names, 3, waits.append)
+    assert waits == [10, 10]
+    line = "  15.0 °C |    5.0 °C |         - |         - |         -"
+    assert capsys.readouterr().out.splitlines() == [" | ".join(f"{name:>9}" for name in names), *[line] * 3]
+    module.main(["--ask", str(job.get_job_id()), "--at", at, "--rounds", "1"])
+    assert capsys.readouterr().out.splitlines()[1:] == [line]
+    job.cancel().result()
+
+
+def test_program_without_a_job_to_ask_is_the_job(example, simulator, monkeypatch):
+    module = example("queryable_maxima")
+    monkeypatch.setattr(module, "sensors", lambda: DataGeneratorSource(reading_by_number, 300))
+    module.main([])

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from support import PATIENCE, until
 
 from firesteel.common import Configuration, Time, WatermarkStrategy
 from firesteel.datastream import DataStream, StreamExecutionEnvironment
+from firesteel.queryable_state import QueryableStateClient
 from firesteel.testing import Emit, Pause, ScriptedSource, simulated_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -447,3 +449,28 @@ def test_operators_of_different_parallelism(
     lines = capsys.readouterr().out.splitlines()
     assert sorted(int(line.split("> ")[1]) for line in lines) == [1, 4, 9, 16, 25]
     assert {line.split(">")[0] for line in lines} <= {"1", "2"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("_examples")
+def test_client_asks_for_the_maxima_of_five_sensors(
+    environment: Callable[..., StreamExecutionEnvironment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """J26: of windows of a second, so that nobody waits for ten."""
+    module, live = importlib.import_module("queryable_maxima"), importlib.import_module("endless_averages")
+    env = environment(2, **{"queryable-state.enable": "true", "rest.port": "0"})
+    module.build(env, live.sensors(), Time.seconds(1))
+    job: Any = env.execute_async("Queryable maxima")
+    at = urlsplit(job.rest_url)
+    names = [f"sensor_{number}" for number in range(1, 6)]
+    assert at.hostname is not None
+    assert at.port is not None
+    with QueryableStateClient(at.hostname, at.port, timeout=PATIENCE) as client:
+        until(
+            lambda: None not in module.maxima_of(client, job.get_job_id(), names).values(),
+            "a maximum of each sensor",
+        )
+    module.main(["--ask", str(job.get_job_id()), "--at", at.netloc, "--rounds", "1"])
+    job.cancel().result()
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r" *\d+\.\d °C( \| +\d+\.\d °C){4}", line), line

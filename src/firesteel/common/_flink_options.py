@@ -26,11 +26,15 @@ _PICKLED = "values are pickled; a state can have a serializer of its own (docs/s
 
 @dataclass(frozen=True, slots=True)
 class FlinkOptions:
-    """Options with one answer: those that ``keys`` name, or begin with one of them that ends in a dot or dash."""
+    """Options with one answer: those that ``keys`` name, or begin with one of them that ends in a dot or dash.
+
+    ``harmless`` are values that ask for nothing else than what there is; refused options may have them.
+    """
 
     keys: tuple[str, ...]
     answer: str
     is_refused: bool = False
+    harmless: tuple[str, ...] = ("false",)
 
     def has(self, key: str) -> bool:
         """Whether a key is one of them."""
@@ -41,8 +45,8 @@ def _ignored(answer: str, *keys: str) -> FlinkOptions:
     return FlinkOptions(keys, answer)
 
 
-def _refused(answer: str, *keys: str) -> FlinkOptions:
-    return FlinkOptions(keys, answer, is_refused=True)
+def _refused(answer: str, *keys: str, harmless: tuple[str, ...] = ("false",)) -> FlinkOptions:
+    return FlinkOptions(keys, answer, is_refused=True, harmless=harmless)
 
 
 #: The first that has a key counts.
@@ -85,7 +89,10 @@ ANSWERS: tuple[FlinkOptions, ...] = (
         "security.principal",
     ),
     _ignored("Spark renews the tokens that it needs: see 'spark.security.credentials.'", "security."),
-    _refused("a path without a scheme is a local one; write the scheme into the paths", "fs.default-scheme"),
+    _refused(
+        "a path without a scheme is a local one, as with 'file:///'; write any other scheme into the paths",
+        "fs.default-scheme", harmless=("file:///", "file:/", "file"),
+    ),
     _refused("call env.set_stream_time_characteristic() instead", "pipeline.time-characteristic"),
     # Memory, processes, machines.
     _ignored(

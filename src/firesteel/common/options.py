@@ -1140,12 +1140,14 @@ def _closest(key: str, cutoff: float) -> str | None:
 
 
 def refused_options(configuration: Configuration) -> dict[str, str]:
-    """Return the options of Flink that must not be passed over, each with the reason; one that is off asks for nothing."""
+    """Return the options of Flink that must not be passed over, each with the reason; some values ask for nothing."""
     rows = {key: answer_to(key) for key in sorted(configuration.key_set() - _BY_ANY_KEY.keys())}
     return {
         key: row.answer
         for key, row in rows.items()
-        if row is not None and row.is_refused and configuration.get_string(key, "").strip().lower() != "false"
+        if row is not None
+        and row.is_refused
+        and configuration.get_string(key, "").strip().lower() not in row.harmless
     }
 
 

@@ -252,6 +252,68 @@ def test_report_is_written_from_saved_results_the_same_each_time(
     assert first.endswith("<!-- results: end -->\n\nafter\n")
 
 
+def test_results_of_one_benchmark_are_added_and_those_of_others_stay(
+    load, report: ModuleType, tmp_path: Path
+) -> None:
+    """Their files are gone: whoever measured them did it elsewhere."""
+    page, pictures = tmp_path / "benchmarks.md", tmp_path / "benchmarks"
+    page.write_text(PAGE)
+    before, after = tmp_path / "before", tmp_path / "after"
+    rows = table(load, ["load", "p50"], ["a|b", "4.0 ms MISSED (<= 3 ms)"], ["c", "1 ms holds (<= 3 ms)"])
+    points = [load("_results").Point("latency at 1,000/s", "since made", "p50", 1.5)]
+    results_of(load, path=before / "latency.json", tables=[rows], points=points, quick=True).save()
+    old_service = results_of(load, "service", before / "service.json", question="Old", others=3.0)
+    old_service.save()
+    report.write_report(before, page, pictures)
+    first = page.read_text()
+    latency = first[first.index("### Latency") : first.index("### The cluster service")]
+    rows = table(load, ["what", "target"], ["first record", "0.5 s holds (<= 1 s)"])
+    results_of(load, "service", after / "service.json", tables=[rows], question="New").save()
+    results_of(load, "engines", after / "engines.json", question="Not asked for").save()
+    report.write_report(after, page, pictures, only=["service"])
+    second = page.read_text()
+    assert latency in second
+    assert ("Old. Measured by" in second, "New. Measured by" in second) == (False, True)
+    assert "Not asked for" not in second
+    assert "Targets: 3 measured, 2 hold, 1 missed:\n\n- latency: a|b: 4.0 ms MISSED (<= 3 ms)\n" in second
+    assert "figures mean little: latency.**" in second
+    assert "busy" not in second
+    assert [path.name for path in pictures.iterdir()] == ["latency-at-1-000-s.svg"]
+    report.write_report(after, page, pictures, only=["service"])
+    assert page.read_text() == second
+    with pytest.raises(SystemExit, match="no results of nexmark in"):
+        report.write_report(after, page, pictures, only=["nexmark"])
+
+
+def test_versions_that_differ_are_not_mixed(load, report: ModuleType) -> None:
+    newer = results_of(load, "service", versions={"Firesteel": "1.3"})
+    text = report.report_of([results_of(load), newer, results_of(load, "engines", versions={"Spark": "4.3"})])
+    assert "Machine (latency, engines): 2 cores" in text
+    assert "Versions: Firesteel 1.2, Python 3.11.7, Spark 4.3.\n" in text
+    assert (
+        "Machine (service): 2 cores (some processor), 8 GB, Linux x86_64.\nVersions: Firesteel 1.3.\n" in text
+    )
+
+
+def test_the_page_of_this_repository_can_be_read_back(report: ModuleType) -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
+    found = report.read_back(page)
+    assert len(found) == page.count("Measured by `") > 0
+    every = [results for results, _ in found.values()]
+    assert "unknown" not in {results.machine for results in every}
+    text = report.report_of(every, sections={name: section for name, (_, section) in found.items()})
+    left_out = r"Not measured this time, .*\n\n"
+    assert re.sub(left_out, "", report.page_with(page, text)) == re.sub(left_out, "", page)
+
+
+def test_only_peers_that_are_needed_are_prepared(report: ModuleType) -> None:
+    steps = {step.name: step for step in report.STEPS}
+    assert report.peers_of([steps["service"], steps["queryable_state"]], False) == {}
+    assert list(report.peers_of([steps["windows"]], False)) == ["PyFlink"]
+    assert report.peers_of([steps["windows"]], True) == {}  # it does not run then
+    assert list(report.peers_of(report.STEPS, True)) == ["PyFlink", "Bytewax"]
+
+
 def test_no_results_are_said_and_change_nothing(report: ModuleType, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)

@@ -139,6 +139,8 @@ def test_keys_of_flink_without_effect_come_with_what_there_is_instead():
         ("security.kerberos.login.keytab", "/keytab", True),
         ("security.kerberos.login.use-ticket-cache", "true", False),
         ("fs.default-scheme", "hdfs://host/", True),
+        ("fs.default-scheme", "false", True),
+        ("fs.default-scheme", "file:///", False),
         ("rest.port", "8081", False),
     ],
 )
