@@ -15,8 +15,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,24 +85,39 @@ def output_of(
 ) -> str:
     """What a program prints; it must end well, and in time."""
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
-    with subprocess.Popen(
-        command,
-        # As if activated: for the engines' workers.
-        env={**os.environ, **_AS_ON_A_CLUSTER, "PATH": path, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # so that it can be ended with all that it started
-    ) as process:
+    with ExitStack() as ending:
+        with _end_held_back():  # nobody would end a process that has begun, but is not known here yet
+            process = subprocess.Popen(
+                command,
+                # As if activated: for the engines' workers.
+                env={**os.environ, **_AS_ON_A_CLUSTER, "PATH": path, **(environment or {})},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # so that it can be ended with all that it started
+            )
+            ending.enter_context(process)
+            ending.callback(end_group, process)
         try:
             printed, complaints = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise ContestError(f"{_named(command)} took more than {timeout:.0f} s") from None
-        finally:
-            end_group(process)
     if process.returncode:
         raise ContestError(f"{_named(command)} failed:\n{printed[-2000:]}\n{complaints[-4000:]}")
     return printed
+
+
+@contextmanager
+def _end_held_back() -> Iterator[None]:
+    """Whoever ends this process with SIGTERM meanwhile ends it afterwards."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if came:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def end_group(process: subprocess.Popen[Any]) -> None:
