@@ -109,6 +109,37 @@ _program_arguments = click.argument(
 )
 
 
+#: What a job starts from.
+_FROM_SAVED_STATE: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "-s",
+        "--fromSavepoint",
+        "savepoint",
+        metavar="PATH",
+        help="Savepoint or retained checkpoint to start from.",
+    ),
+    click.option(
+        "-n",
+        "--allowNonRestoredState",
+        "allow_non_restored",
+        is_flag=True,
+        help="Drop state of operators that the program no longer has.",
+    ),
+    click.option(
+        "-cm",
+        "--claimMode",
+        "claim_mode",
+        metavar="MODE",
+        help="Whose the savepoint is then: NO_CLAIM, yours, which is all there is.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
+    ),
+)
+
+
 def program_options(command: F) -> F:
     """The options and arguments that name a program and configure its job."""
     decorators: list[Callable[[Any], Any]] = [
@@ -142,32 +173,7 @@ def program_options(command: F) -> F:
             "-py", "--python", "script", metavar="FILE", help="The program, if it is not the first argument."
         ),
         click.option("-pym", "--pyModule", "module", help="The program as a module."),
-        click.option(
-            "-s",
-            "--fromSavepoint",
-            "savepoint",
-            metavar="PATH",
-            help="Savepoint or retained checkpoint to start from.",
-        ),
-        click.option(
-            "-n",
-            "--allowNonRestoredState",
-            "allow_non_restored",
-            is_flag=True,
-            help="Drop state of operators that the program no longer has.",
-        ),
-        click.option(
-            "-cm",
-            "--claimMode",
-            "claim_mode",
-            metavar="MODE",
-            help="Whose the savepoint is then: NO_CLAIM, yours, which is all there is.",
-        ),
-        click.option(
-            "--resume",
-            is_flag=True,
-            help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
-        ),
+        *_FROM_SAVED_STATE,
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
         click.option("--in-client-executable", is_flag=True, hidden=True),
         _program_arguments,
