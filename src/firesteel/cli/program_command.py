@@ -40,6 +40,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Keys in a click context's ``meta``: the command's own options as given, and everything after them.
 OWN_ARGUMENTS = "firesteel.own_arguments"
 PROGRAM_ARGUMENTS = "firesteel.program_arguments"
+_WHICH_PROGRAM = "which program? give a Python file, or -pym and a module"
+_USAGE_ERROR = 2
 _NAMES_PROGRAM = ("-py", "--python", "-pym", "--pyModule")
 
 
@@ -48,7 +50,10 @@ class ProgramCommand(click.Command):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``--`` where the program begins, then parse as usual."""
+        """Put ``--`` where the program begins, then parse as usual. Without a word: the help, and still a mistake."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(f"{ctx.get_help()}\n\nError: {_WHICH_PROGRAM}", err=True)
+            ctx.exit(_USAGE_ERROR)
         end = self._end_of_options(ctx, args)
         rest = args[end + 1 :] if args[end : end + 1] == ["--"] else args[end:]
         ctx.meta[OWN_ARGUMENTS] = tuple(args[:end])
@@ -104,6 +109,37 @@ _program_arguments = click.argument(
 )
 
 
+#: What a job starts from.
+_FROM_SAVED_STATE: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "-s",
+        "--fromSavepoint",
+        "savepoint",
+        metavar="PATH",
+        help="Savepoint or retained checkpoint to start from.",
+    ),
+    click.option(
+        "-n",
+        "--allowNonRestoredState",
+        "allow_non_restored",
+        is_flag=True,
+        help="Drop state of operators that the program no longer has.",
+    ),
+    click.option(
+        "-cm",
+        "--claimMode",
+        "claim_mode",
+        metavar="MODE",
+        help="Whose the savepoint is then: NO_CLAIM, yours, which is all there is.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
+    ),
+)
+
+
 def program_options(command: F) -> F:
     """The options and arguments that name a program and configure its job."""
     decorators: list[Callable[[Any], Any]] = [
@@ -137,32 +173,7 @@ def program_options(command: F) -> F:
             "-py", "--python", "script", metavar="FILE", help="The program, if it is not the first argument."
         ),
         click.option("-pym", "--pyModule", "module", help="The program as a module."),
-        click.option(
-            "-s",
-            "--fromSavepoint",
-            "savepoint",
-            metavar="PATH",
-            help="Savepoint or retained checkpoint to start from.",
-        ),
-        click.option(
-            "-n",
-            "--allowNonRestoredState",
-            "allow_non_restored",
-            is_flag=True,
-            help="Drop state of operators that the program no longer has.",
-        ),
-        click.option(
-            "-cm",
-            "--claimMode",
-            "claim_mode",
-            metavar="MODE",
-            help="Whose the savepoint is then: NO_CLAIM, yours, which is all there is.",
-        ),
-        click.option(
-            "--resume",
-            is_flag=True,
-            help="Resume from the newest checkpoint of an earlier run of the same job, if there is one.",
-        ),
+        *_FROM_SAVED_STATE,
         click.option("--pyflink", is_flag=True, help="'import pyflink' in the program means Firesteel."),
         click.option("--in-client-executable", is_flag=True, hidden=True),
         _program_arguments,
@@ -180,7 +191,7 @@ def program_of(
         raise click.UsageError("-py names a file and -pym a module: give one of them")
     if script is None and module is None:
         if not arguments:
-            raise click.UsageError("which program? give a Python file, or -pym and a module")
+            raise click.UsageError(_WHICH_PROGRAM)
         script, *arguments = arguments
     if script is not None and not os.path.exists(script):
         raise click.UsageError(f"there is no program {script!r}")

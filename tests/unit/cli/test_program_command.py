@@ -147,6 +147,7 @@ def test_who_looks_along_the_path_when_a_program_ends_skips_no_directory(program
         (["--paralelism", "4", "job.py"], "No such option '--paralelism'"),
         (["-p", "0", "job.py"], "0 is not in the range"),
         ([], "which program?"),
+        (["-p", "4"], "which program?"),
         (["-py", "a.py", "-pym", "b"], "give one of them"),
         (["-Dfiresteel.spark.mastr=3", "job.py"], "did you mean 'firesteel.spark.master'"),
         (["-Dpipeline.object-reuse=perhaps", "job.py"], "pipeline.object-reuse"),
@@ -160,6 +161,16 @@ def test_mistakes_are_usage_errors(words: list[str], complaint: str) -> None:
     result = CliRunner().invoke(main, ["run", *words])
     assert result.exit_code == 2
     assert complaint in result.output
+
+
+@pytest.mark.parametrize("command", ["run", "info"])
+def test_without_a_word_the_help_is_shown(command: str) -> None:
+    result = CliRunner().invoke(main, [command])
+    assert result.exit_code == 2, "a script that has forgotten its program has not succeeded"
+    assert result.stdout == ""
+    assert f"Usage: main {command} " in result.stderr
+    assert "--allowNonRestoredState" in result.stderr
+    assert result.stderr.endswith("which program? give a Python file, or -pym and a module\n")
 
 
 def test_mistakes_in_the_configuration_file_show_before_the_program_runs(
