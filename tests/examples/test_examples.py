@@ -14,7 +14,14 @@ from firesteel.common import WatermarkStrategy
 from firesteel.testing import CollectSink, Emit, Pause, ScriptedSource, simulated_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WITH_TESTS_OF_THEIR_OWN = ("demo", "visitors", "training", "endless_averages", "orders_with_dead_letters")
+WITH_TESTS_OF_THEIR_OWN = (
+    "demo",
+    "visitors",
+    "training",
+    "endless_averages",
+    "orders_with_dead_letters",
+    "queryable_maxima",  # it does not end
+)
 PROGRAMS = sorted(
     path.stem
     for path in EXAMPLES.glob("*.py")
