@@ -15,13 +15,13 @@ from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimeDomain, TimerService
-from firesteel.plan.keys import KeyOf, keys_of
+from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.value_key import shown
 from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.few_results import gives_few, never_tags
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import KeyedBatches, announced_keys
+from firesteel.runtime.operators.announced import KeyedBatches, batch_keys
 from firesteel.runtime.operators.emission import Emission, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.tolerance import Tolerance
@@ -125,11 +125,7 @@ class ProcessOperator(FunctionOperator):
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
         key_of = self._keys[index]
-        keys: Iterator[Any] | None = None
-        if key_of is not None:
-            keys = iter(keys_of(key_of, values))
-            if self._state.tracks:
-                keys = iter(announced_keys(self, values, key_of, self._state))
+        keys = None if key_of is None else iter(batch_keys(self, values, key_of, self._state))
         self.cursor = cursor = self._pace.begin(values)
         self._emission.call_each(
             cursor,
@@ -332,7 +328,9 @@ def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: KeyedBacken
     """``function`` called with the state's current key set to the key of its argument."""
 
     def call(value: Any) -> Any:
-        state.current_key = key_of(value)
+        state.current_key = key_of(
+            value
+        )  # announced with its batch; a call would be one more for every record
         return function(value)
 
     return call

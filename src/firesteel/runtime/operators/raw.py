@@ -38,7 +38,7 @@ from firesteel.runtime import operator as protocol
 from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.elements import LatencyMarker
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import announce_batch
 from firesteel.runtime.operators.emission import EMIT_AT
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
@@ -354,7 +354,8 @@ class RawOperator(FunctionOperator):
         keys = self._keys_of(values)
         self.cursor = cursor = iter(values)
         for value, timestamp in zip(cursor, _times(timestamps), strict=False):
-            # Here, and not in the zip: the cursor has passed the record when its key cannot be computed.
+            # Here, and not in the zip: the cursor has passed the record when its key cannot be computed. Announced with
+            # the batch; a call would be one more for every record.
             state.current_key = next(keys)
             gathered.now_at = timestamp
             function(value, timestamp)
@@ -364,9 +365,8 @@ class RawOperator(FunctionOperator):
         key_of = self._keys[self._input]
         if key_of is None:
             return repeat(_UNKEYED_INPUT)
-        if self._state.tracks:
-            return iter(announced_keys(self, values, key_of, self._state))
-        return map(key_of, values)
+        announced = announce_batch(self, values, key_of, self._state)
+        return map(key_of, values) if announced is None else iter(announced)
 
     def _note_record(self, error: Exception | SystemExit, values: list[Any]) -> None:
         if self.cursor is not None:
@@ -377,7 +377,7 @@ class RawOperator(FunctionOperator):
 
     def _no_record_at_hand(self) -> None:
         self.gathered.now_at = None
-        self._state.current_key = NO_RECORD_AT_HAND
+        self._state.turn_to_no_key(NO_RECORD_AT_HAND)
 
     def next_selection(self) -> InputSelection:
         """Which input the user's operator wants to read next; only for one that is `InputSelectable`."""
