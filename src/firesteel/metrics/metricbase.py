@@ -16,7 +16,7 @@ from firesteel.metrics._scopes import SystemScope
 
 M = TypeVar("M", bound="Metric")
 
-_log = logging.getLogger("firesteel.metrics")
+_LOG = logging.getLogger("firesteel.metrics")
 
 #: Groups, name, kind and value of a metric, and which of the groups are values of keys.
 Reading = tuple[tuple[str, ...], str, MetricKind, Any, tuple[int, ...]]
@@ -271,7 +271,7 @@ class MetricGroup:
         """A metric that cannot be read is no reason to end a job that works."""
         if name not in self._broken:
             self._broken.add(name)
-            _log.warning(
+            _LOG.warning(
                 "the metric '%s.%s' cannot be reported: its gauge raised %s: %s",
                 self._name,
                 name,
