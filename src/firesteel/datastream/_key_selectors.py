@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -79,9 +78,9 @@ def key_of(
     rule = KeyRule(
         _selector_of(key_parts), known_type, fits=known_type is not None and known_type == field_type
     )
-    shipped = replace(Shipped.of(rule, used_by), description=describe_function(rule.selector))
+    shipped = Shipped.of(rule, used_by).described(describe_function(rule.selector))
     if all(part.is_field for part in key_parts):
-        shipped = replace(shipped, description=f"key field {', '.join(map(repr, parts))}")
+        shipped = shipped.described(f"key field {', '.join(map(repr, parts))}")
     return Key(shipped, known_type, Annotation.of_results(parts[0], "get_key") if len(parts) == 1 else None)
 
 
