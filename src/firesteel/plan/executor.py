@@ -170,7 +170,6 @@ class EngineExecutor:
     host: str
     slots: int
     since_ms: int
-    active_tasks: int = 0
     memory: int = 0
     memory_used: int = 0
     heap_used: int = 0
