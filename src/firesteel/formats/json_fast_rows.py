@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple
@@ -64,13 +62,6 @@ def without_zeros(number: Decimal) -> Decimal:
     return Decimal((sign, tuple(kept), 0 if kept == [0] else exponent))
 
 
-def _bytes_of(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise ValueError from None
-
-
 _BASIC: dict[BasicType, _Part] = {
     BasicType.STRING: _Part(str),
     BasicType.BOOLEAN: _Part(bool),
@@ -103,7 +94,9 @@ def _part(kind: Any, required: bool) -> _Part:
         return _Part(rows.struct, rows.one)
     if isinstance(kind, PrimitiveArrayTypeInfo):
         return (
-            _Part(str, _bytes_of) if kind.is_bytes else _of_lists(_part(kind.element_type, required), False)
+            _Part(str, texts.base64_bytes)
+            if kind.is_bytes
+            else _of_lists(_part(kind.element_type, required), False)
         )
     if isinstance(kind, _LISTS):
         return _of_lists(_part(kind.element_type, required), True)
