@@ -30,7 +30,7 @@ _CONTINUE = TriggerResult.CONTINUE
 
 
 class WindowOperator(WindowingOperator):
-    """The general window operator."""
+    """Asks assigner, trigger and evictor about every record and timer, and so needs to know none of them."""
 
     def __init__(
         self, definition: WindowDefinition, restored: Callable[[], Iterable[OpenWindow]] = tuple
