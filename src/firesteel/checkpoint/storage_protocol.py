@@ -14,7 +14,7 @@ class OutputFile(Protocol):
     """A file being written."""
 
     def write(self, data: bytes) -> None:
-        """Append bytes."""
+        """Append bytes; nobody has to see them before `close`."""
 
     def close(self) -> None:
         """Make the file durable: after this it survives a crash of the machine."""

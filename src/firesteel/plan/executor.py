@@ -101,7 +101,7 @@ class Deployment:
 
 
 class Attempt(Protocol):
-    """A running attempt."""
+    """All tasks of a job from one start to their end."""
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the engine has ended it; False when the time is over first."""
