@@ -7,6 +7,7 @@ import re
 import socket
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,28 @@ def scraped(port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
         return {each.name: [(sample.labels, sample.value) for sample in each.samples] for each in families}
 
 
+def check_what_loops_measure(held_up: Mapping[str, Any], senders: list[int]) -> None:
+    """The loop of a task is busy, rests, or waits for its receivers, and nothing else."""
+    for subtask in senders:
+        shares = [held_up[f"{subtask}.{what}TimeMsPerSecond"] for what in ("busy", "idle", "backPressured")]
+        assert all(share >= 0 for share in shares)
+        assert sum(shares) == pytest.approx(1000, rel=0.2)
+        assert held_up[f"{subtask}.accumulateBackPressuredTimeMs"] > 0
+        assert held_up[f"{subtask}.numBytesOut"] > PAYLOAD_BYTES
+
+
+def check_what_is_scraped(page: Mapping[str, list[tuple[dict[str, str], float]]]) -> None:
+    """Metrics of functions, of the processes of tasks and of the job, under Flink's names."""
+    made = page["flink_taskmanager_job_task_operator_records_made"]
+    assert {(labels["operator_name"], labels["job_name"]) for labels, _ in made} == {("large", "watched")}
+    assert {labels["subtask_index"] for labels, _ in made} == {"0", "1"}
+    used = page["flink_taskmanager_Status_JVM_Memory_Heap_Used"]
+    assert len({labels["tm_id"] for labels, _ in used}) == 4, "each task has a process of its own"
+    assert all(value > 1_000_000 for _, value in used)
+    [(_, uptime)] = page["flink_jobmanager_job_uptime"]
+    assert uptime > 0
+
+
 def test_a_job_is_seen_while_it_runs_and_afterwards(
     environment: SparkEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -119,22 +142,8 @@ def test_a_job_is_seen_while_it_runs_and_afterwards(
     gate.touch()
     client.wait()
 
-    # What the loop of a task measures: it is busy, rests, or waits for its receivers, and nothing else.
-    for subtask in senders:
-        shares = [held_up[f"{subtask}.{what}TimeMsPerSecond"] for what in ("busy", "idle", "backPressured")]
-        assert all(share >= 0 for share in shares)
-        assert sum(shares) == pytest.approx(1000, rel=0.2)
-        assert held_up[f"{subtask}.accumulateBackPressuredTimeMs"] > 0
-        assert held_up[f"{subtask}.numBytesOut"] > PAYLOAD_BYTES
-    made = page["flink_taskmanager_job_task_operator_records_made"]
-    assert {(labels["operator_name"], labels["job_name"]) for labels, _ in made} == {("large", "watched")}
-    assert {labels["subtask_index"] for labels, _ in made} == {"0", "1"}
-    used = page["flink_taskmanager_Status_JVM_Memory_Heap_Used"]
-    assert len({labels["tm_id"] for labels, _ in used}) == 4, "each task has a process of its own"
-    assert all(value > 1_000_000 for _, value in used)
-    [(_, uptime)] = page["flink_jobmanager_job_uptime"]
-    assert uptime > 0
-
+    check_what_loops_measure(held_up, senders)
+    check_what_is_scraped(page)
     assert {pressed["subtasks"][subtask]["backpressureLevel"] for subtask in senders} == {"high"}
     assert 2 + len(senders) <= sum(each["assignedTasks"] for each in hosts) <= 4, (
         "processes of Spark, by host"

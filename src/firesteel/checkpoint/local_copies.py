@@ -33,7 +33,7 @@ from firesteel.plan.state_handles import Segment
 
 __all__ = ["LocalCopies", "SegmentCopy", "copy_name"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _NAME = re.compile(r"[0-9a-f]{16}\.(\d+)-(\d+)-(\d+)-(\d+)\.\d+")
 
 
@@ -72,7 +72,7 @@ class LocalCopies:
         attempt: int,
         *,
         release: Callable[[], object] = lambda: None,
-        warn: Callable[[str], object] = _log.warning,
+        warn: Callable[[str], object] = _LOG.warning,
     ) -> None:
         self._directories = directories
         self._attempt = attempt
@@ -102,7 +102,7 @@ class LocalCopies:
         self._chains.setdefault(checkpoint_id, {})[vertex, subtask] = names
 
     def _not_written(self, error: Exception) -> None:
-        say = _log.debug if self._has_warned else self._warn
+        say = _LOG.debug if self._has_warned else self._warn
         self._has_warned = True
         say(
             f"a local copy of state cannot be written; a restart reads it from the checkpoint storage: {error}"
@@ -142,7 +142,7 @@ class LocalCopies:
         yield from itertools.islice(durable(), given, None)
 
     def _discard_unusable(self, directory: Storage, name: str, error: Exception) -> None:
-        _log.info("a local copy of state cannot be used, it is read from the checkpoint storage: %s", error)
+        _LOG.info("a local copy of state cannot be used, it is read from the checkpoint storage: %s", error)
         _delete(directory, name)
 
     # Removing -----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class LocalCopies:
             try:
                 directory.delete_directory()
             except Exception as error:  # noqa: BLE001 - another task may be doing the same
-                _log.debug("local copies of state cannot be removed: %s", error)
+                _LOG.debug("local copies of state cannot be removed: %s", error)
         self.close()
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class LocalCopies:
             try:
                 names = directory.list()
             except Exception as error:  # noqa: BLE001 - what is left over does no harm
-                _log.debug("local copies of state cannot be listed: %s", error)
+                _LOG.debug("local copies of state cannot be listed: %s", error)
                 continue
             for name in names:
                 writer = _Writer.of(name)
@@ -199,7 +199,7 @@ def _delete(directory: Storage, name: str) -> None:
     try:
         directory.delete(name)
     except Exception as error:  # noqa: BLE001 - what is left over does no harm
-        _log.debug("a local copy of state cannot be removed: %s", error)
+        _LOG.debug("a local copy of state cannot be removed: %s", error)
 
 
 class SegmentCopy:
@@ -239,7 +239,7 @@ class SegmentCopy:
             try:
                 output.abort()
             except Exception as error:  # noqa: BLE001 - what is left over does no harm
-                _log.debug("a local copy of state cannot be removed: %s", error)
+                _LOG.debug("a local copy of state cannot be removed: %s", error)
 
     def _try(self, action: Callable[[], None]) -> None:
         try:

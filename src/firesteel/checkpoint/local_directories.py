@@ -32,7 +32,7 @@ from firesteel.common.options import LOCAL_RECOVERY, LOCAL_STATE_DIRS, TMP_DIRS
 
 __all__ = ["open_local_copies"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _LOCK = "lock"
 _ABANDONED_SECONDS = 3600.0
 
@@ -50,7 +50,7 @@ def open_local_copies(configuration: Configuration, job_id: str, attempt: int) -
             os.makedirs(directory, exist_ok=True)
             locks.append(_hold(directory))
         except (OSError, StorageError) as error:
-            _log.warning(
+            _LOG.warning(
                 "no local copies of state can be kept in %s, a restart reads the checkpoint storage instead: %s",
                 root,
                 error,
@@ -112,7 +112,7 @@ def _remove_if_free(directory: str) -> None:
     descriptor = os.open(os.path.join(directory, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _log.debug("removing the local state of a job that is gone: %s", directory)
+        _LOG.debug("removing the local state of a job that is gone: %s", directory)
         shutil.rmtree(directory, ignore_errors=True)
     finally:
         os.close(descriptor)

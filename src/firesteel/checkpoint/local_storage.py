@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from firesteel.checkpoint.storage_protocol import OutputFile, Storage
+from firesteel.common._override import override
 from firesteel.common._private_files import create_private, make_private_directory
 from firesteel.common.errors import FileMissingError, StorageError
 
@@ -35,8 +37,8 @@ _CANNOT = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS
 _CANNOT_LINK = _CANNOT | {errno.EPERM, errno.EMLINK}
 
 
-class LocalStorage:
-    """See `firesteel.checkpoint.storage.Storage`; takes a path or a ``file`` URI.
+class LocalStorage(Storage):
+    """A directory that the operating system knows, given as a path or a ``file`` URI.
 
     ``forced``: whether a file that was closed survives a crash of the machine.
     """
@@ -46,30 +48,31 @@ class LocalStorage:
         self._forced = forced
 
     @property
+    @override
     def uri(self) -> str:
         """The absolute path."""
         return self._root
 
+    @override
     def at(self, directory: str) -> LocalStorage:
-        """See `Storage.at`."""
         return LocalStorage(self._full(directory), forced=self._forced)
 
+    @override
     def create(self, path: str) -> LocalOutput:
-        """See `Storage.create`."""
         full = self._full(path)
         with _explained(full):
             _make_directories(os.path.dirname(full), self._forced)
             return LocalOutput(full, self._forced)
 
+    @override
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """See `Storage.read`."""
         full = self._full(path)
         with _explained(full), open(full, "rb", buffering=0) as file:
             file.seek(offset)
             return _read_fully(file, length)
 
+    @override
     def publish(self, path: str, content: bytes) -> None:
-        """See `Storage.publish`."""
         full = self._full(path)
         temporary = f"{full}.{uuid.uuid4().hex}.tmp"
         output = self.create(os.path.relpath(temporary, self._root))
@@ -84,25 +87,26 @@ class LocalStorage:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
 
+    @override
     def exists(self, path: str) -> bool:
-        """See `Storage.exists`."""
         return self.size(path) is not None
 
+    @override
     def size(self, path: str) -> int | None:
-        """See `Storage.size`."""
         full = self._full(path)
         with _explained(full):
             info = self._look(lambda: os.stat(full))
         return info.st_size if info is not None and stat.S_ISREG(info.st_mode) else None
 
+    @override
     def list(self, directory: str = "") -> list[str]:
-        """See `Storage.list`."""
         full = self._full(directory)
         with _explained(full):
             return sorted(self._look(lambda: os.listdir(full)) or ())
 
+    @override
     def directory_id(self) -> str | None:
-        """See `Storage.directory_id`: the device and the number of the directory."""
+        """The device and the number of the directory."""
         with _explained(self._root):
             try:
                 info = os.stat(self._root)
@@ -110,26 +114,26 @@ class LocalStorage:
                 return None
         return f"{info.st_dev}:{info.st_ino}"
 
+    @override
     def sync(self, directory: str = "") -> None:
-        """See `Storage.sync`."""
         full = self._full(directory)
         with _explained(full):
             self._sync_names(full)
 
+    @override
     def delete(self, path: str) -> None:
-        """See `Storage.delete`."""
         full = self._full(path)
         with _explained(full), contextlib.suppress(FileNotFoundError):
             os.unlink(full)
 
+    @override
     def delete_directory(self, directory: str = "") -> None:
-        """See `Storage.delete_directory`."""
         full = self._full(directory)
         with _explained(full):
             _remove_tree(full)
 
+    @override
     def make_directory(self, directory: str = "") -> None:
-        """See `Storage.make_directory`."""
         full = self._full(directory)
         with _explained(full):
             _make_directories(full, self._forced)
@@ -162,22 +166,23 @@ class LocalStorage:
             _sync_directory(os.path.dirname(self._root))
 
 
-class LocalOutput:
-    """A file being written; see `firesteel.checkpoint.storage.OutputFile`."""
+class LocalOutput(OutputFile):
+    """A file being written, which has its name from the beginning; an aborted one is removed."""
 
     def __init__(self, full: str, forced: bool = True) -> None:
         self._path = full
         self._forced = forced
         self._file: BinaryIO | None = _new_file(full)  # closed by close or abort
 
+    @override
     def write(self, data: bytes) -> None:
-        """See `OutputFile.write`."""
         assert self._file is not None, "written after close"
         with _explained(self._path):
             self._file.write(data)
 
+    @override
     def close(self, sync_directory: bool = True) -> None:
-        """See `OutputFile.close`; without ``sync_directory`` the name may get lost in a crash, for a rename follows."""
+        """Without ``sync_directory`` the name may get lost in a crash, for a rename follows."""
         if self._file is None:
             return
         with _explained(self._path):
@@ -189,8 +194,8 @@ class LocalOutput:
             if sync_directory and self._forced:
                 _sync_directory(os.path.dirname(self._path))
 
+    @override
     def abort(self) -> None:
-        """See `OutputFile.abort`."""
         if self._file is None:
             return
         with contextlib.suppress(OSError):  # closing flushes, which may fail for the reason of the abort

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from firesteel.checkpoint.storage_protocol import OutputFile, Storage
+from firesteel.common._override import override
 from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = ["MemoryStorage"]
@@ -11,8 +13,8 @@ __all__ = ["MemoryStorage"]
 _SCHEME = "memory://"
 
 
-class MemoryStorage:
-    """See `firesteel.checkpoint.storage.Storage`.
+class MemoryStorage(Storage):
+    """Files in a dictionary, by their full path.
 
     A storage without a name belongs to whoever holds it. Storages of URIs such as ``memory://name/path`` share
     their files with all others of that name in this process, until `forget` drops them.
@@ -42,8 +44,9 @@ class MemoryStorage:
             cls._named.pop(uri[len(_SCHEME) :].strip("/").partition("/")[0], None)
 
     @property
+    @override
     def uri(self) -> str:
-        """See `Storage.uri`; empty for a storage without a name."""
+        """Empty for a storage without a name."""
         return self._uri
 
     @property
@@ -51,67 +54,69 @@ class MemoryStorage:
         """What the full paths of its files begin with."""
         return self._prefix
 
+    @override
     def at(self, directory: str) -> MemoryStorage:
-        """See `Storage.at`."""
         uri = f"{self._uri}/{directory}" if self._uri else ""
         return MemoryStorage(self.files, f"{self._prefix}{directory}/", uri)
 
+    @override
     def create(self, path: str) -> MemoryOutput:
-        """See `Storage.create`."""
         self._refuse_existing(path)
         return MemoryOutput(self, path)
 
+    @override
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """See `Storage.read`."""
         try:
             content = self.files[self._full(path)]
         except KeyError as error:
             raise FileMissingError(f"{self._shown(path)} does not exist") from error
         return content[offset : None if length is None else offset + length]
 
+    @override
     def publish(self, path: str, content: bytes) -> None:
-        """See `Storage.publish`."""
         with self._lock:
             self._refuse_existing(path)
             self.files[self._full(path)] = bytes(content)
 
+    @override
     def exists(self, path: str) -> bool:
-        """See `Storage.exists`."""
         return self._full(path) in self.files
 
+    @override
     def size(self, path: str) -> int | None:
-        """See `Storage.size`."""
         content = self.files.get(self._full(path))
         return None if content is None else len(content)
 
+    @override
     def list(self, directory: str = "") -> list[str]:
-        """See `Storage.list`."""
         inside = self._directory(directory)
         with self._lock:
             names = {path[len(inside) :].partition("/")[0] for path in self.files if path.startswith(inside)}
         return sorted(names)
 
+    @override
     def directory_id(self) -> str | None:
-        """See `Storage.directory_id`."""
         return ""
 
+    @override
     def sync(self, directory: str = "") -> None:
-        """See `Storage.sync`: nothing survives this process."""
+        """Nothing survives this process."""
 
+    @override
     def delete(self, path: str) -> None:
-        """See `Storage.delete`."""
         with self._lock:
             self.files.pop(self._full(path), None)
 
+    @override
     def delete_directory(self, directory: str = "") -> None:
-        """See `Storage.delete_directory`."""
         inside = self._directory(directory)
         with self._lock:
             for path in [path for path in self.files if path.startswith(inside)]:
                 del self.files[path]
 
+    @override
     def make_directory(self, directory: str = "") -> None:
-        """See `Storage.make_directory`; directories are there without being made."""
+        """Directories are there without being made."""
 
     def _full(self, path: str) -> str:
         return f"{self._prefix}{path}"
@@ -127,25 +132,25 @@ class MemoryStorage:
         return f"{self._uri or 'memory'}/{path}"
 
 
-class MemoryOutput:
-    """A file being written; see `firesteel.checkpoint.storage.OutputFile`."""
+class MemoryOutput(OutputFile):
+    """A file being written, of which nobody sees anything before it is closed."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage
         self._path = path
         self._written: list[bytes] | None = []
 
+    @override
     def write(self, data: bytes) -> None:
-        """See `OutputFile.write`."""
         assert self._written is not None, "written after close"
         self._written.append(bytes(data))
 
+    @override
     def close(self) -> None:
-        """See `OutputFile.close`."""
         written, self._written = self._written, None
         if written is not None:
             self._storage.publish(self._path, b"".join(written))
 
+    @override
     def abort(self) -> None:
-        """See `OutputFile.abort`."""
         self._written = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from firesteel.checkpoint.local_storage import LocalStorage
@@ -28,6 +28,8 @@ from firesteel.checkpoint.object_stores import (
     scheme_of,
     without_secrets,
 )
+from firesteel.checkpoint.storage_protocol import OutputFile, Storage
+from firesteel.common._override import override
 from firesteel.common.errors import FileMissingError, StorageError
 
 __all__ = [
@@ -44,76 +46,6 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-
-
-class OutputFile(Protocol):
-    """A file being written."""
-
-    def write(self, data: bytes) -> None:
-        """Append bytes."""
-
-    def close(self) -> None:
-        """Make the file durable: after this it survives a crash of the machine."""
-
-    def abort(self) -> None:
-        """Abort the file and remove it; nothing happens after `close`."""
-
-
-class Storage(Protocol):
-    """Files below one directory. Everything that fails raises `StorageError`.
-
-    So does a look - `exists`, `size`, `list`, `read` - that gets no answer: "no" means that the store knows that there
-    is no such thing, and nothing else.
-    """
-
-    @property
-    def uri(self) -> str:
-        """The directory, in a form that `open_storage` understands on every machine."""
-
-    def at(self, directory: str) -> Storage:
-        """The storage of a directory below this one."""
-
-    def create(self, path: str) -> OutputFile:
-        """Begin a new file; directories on the way are made. An existing file is refused."""
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes of a file, or ``length`` of them from ``offset`` on; fewer when the file ends before."""
-
-    def publish(self, path: str, content: bytes) -> None:
-        """Make a file appear durably, whole or not at all; an existing one is refused."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file of this name; directories do not count."""
-
-    def size(self, path: str) -> int | None:
-        """The length of a file in bytes, None when there is no such file."""
-
-    def list(self, directory: str = "") -> list[str]:
-        """Names of the files and directories in a directory, sorted; empty when there is no such directory."""
-
-    def directory_id(self) -> str | None:
-        """Tells the directory from another one that has its name, as when a volume is not mounted; None: not there.
-
-        Empty for stores in which a directory is nothing but the names in it.
-        """
-
-    def sync(self, directory: str = "") -> None:
-        """Make what was published in a directory, and deleted from it, survive a crash of the machine.
-
-        Whoever published it has done so, unless he died before he could. Deleting alone does not.
-        """
-
-    def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is no error. It may be there again after a crash of the machine."""
-
-    def delete_directory(self, directory: str = "") -> None:
-        """Remove a directory with everything in it; one that is not there is no error.
-
-        What others write into it at the same time may stay.
-        """
-
-    def make_directory(self, directory: str = "") -> None:
-        """Make a directory and those on the way; an existing one is no error."""
 
 
 def open_storage(uri: str) -> Storage:
@@ -185,7 +117,7 @@ def _open_arrow(uri: str) -> ArrowStorage:
     return ArrowStorage(file_system, path, uri)
 
 
-class ArrowStorage:
+class ArrowStorage(Storage):
     """A directory in a file system of ``pyarrow.fs``."""
 
     def __init__(self, file_system: Any, path: str, uri: str) -> None:
@@ -195,16 +127,16 @@ class ArrowStorage:
         self._renames = file_system.type_name not in OBJECT_STORES
 
     @property
+    @override
     def uri(self) -> str:
-        """See `Storage.uri`."""
         return self._uri
 
+    @override
     def at(self, directory: str) -> ArrowStorage:
-        """See `Storage.at`."""
         return ArrowStorage(self._fs, self._full(directory), join_uri(self._uri, directory))
 
+    @override
     def create(self, path: str) -> OutputFile:
-        """See `Storage.create`."""
         if self.exists(path):
             raise StorageError(f"{self._shown(path)} exists already")
         full = self._full(path)
@@ -212,12 +144,12 @@ class ArrowStorage:
         stream = self._try(path, lambda: self._fs.open_output_stream(full))
         return _ArrowOutput(self, path, stream)
 
+    @override
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """See `Storage.read`."""
         return self._try(path, lambda: self._read(self._full(path), offset, length))
 
+    @override
     def publish(self, path: str, content: bytes) -> None:
-        """See `Storage.publish`."""
         temporary = f"{path}.{uuid.uuid4().hex}.tmp" if self._renames else path
         output = self.create(temporary)
         try:
@@ -229,43 +161,45 @@ class ArrowStorage:
         if self._renames:
             self._rename(temporary, path)
 
+    @override
     def exists(self, path: str) -> bool:
-        """See `Storage.exists`."""
         return self.size(path) is not None
 
+    @override
     def size(self, path: str) -> int | None:
-        """See `Storage.size`."""
         info = self._info(path)
         return int(info.size) if info.is_file else None
 
+    @override
     def list(self, directory: str = "") -> list[str]:
-        """See `Storage.list`."""
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self._full(directory), allow_not_found=True)
         infos = self._try(directory, lambda: self._fs.get_file_info(selector))
         return sorted(info.base_name for info in infos)
 
+    @override
     def directory_id(self) -> str | None:
-        """See `Storage.directory_id`: nothing is mounted here."""
+        """Nothing is mounted here."""
         return ""
 
+    @override
     def sync(self, directory: str = "") -> None:
-        """See `Storage.sync`: such stores have done it when they answer."""
+        """Such stores have done it when they answer."""
 
+    @override
     def delete(self, path: str) -> None:
-        """See `Storage.delete`."""
         if self.exists(path):
             self._try(path, lambda: self._fs.delete_file(self._full(path)))
 
+    @override
     def delete_directory(self, directory: str = "") -> None:
-        """See `Storage.delete_directory`."""
         info = self._info(directory)
         if not info.is_file and info.type.name != "NotFound":
             self._try(directory, lambda: self._fs.delete_dir(self._full(directory)))
 
+    @override
     def make_directory(self, directory: str = "") -> None:
-        """See `Storage.make_directory`."""
         self._try(directory, lambda: self._fs.create_dir(self._full(directory), recursive=True))
 
     def _info(self, path: str) -> Any:
@@ -304,7 +238,7 @@ class ArrowStorage:
             raise StorageError(f"{self._shown(path)}: {reason_of(error)}") from error
 
 
-class _ArrowOutput:
+class _ArrowOutput(OutputFile):
     """A file being written through ``pyarrow.fs``."""
 
     def __init__(self, storage: ArrowStorage, path: str, stream: Any) -> None:
@@ -312,14 +246,17 @@ class _ArrowOutput:
         self._path = path
         self._stream: Any = stream
 
+    @override
     def write(self, data: bytes) -> None:
         self._storage._try(self._path, lambda: self._stream.write(data))
 
+    @override
     def close(self) -> None:
         stream, self._stream = self._stream, None
         if stream is not None:
             self._storage._try(self._path, stream.close)
 
+    @override
     def abort(self) -> None:
         if self._stream is not None:
             self.close()

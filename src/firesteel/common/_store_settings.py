@@ -15,7 +15,7 @@ from firesteel.common.configuration import Configuration
 
 __all__ = ["StoreSettings", "current", "use", "use_only"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def use(configuration: Configuration) -> None:
     if settings in (_NOTHING_SAID, _current):
         return
     if _current != _NOTHING_SAID:
-        _log.warning(
+        _LOG.warning(
             "this program has started a job with other options for S3 before; a process has one set of them, so from now on "
             "files in stores are looked for with those of the job that starts now"
         )

@@ -69,7 +69,7 @@ class Configuration:
         return _to_text(self._values[key]) if key in self._values else default_value
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set a text."""
+        """Set an option to a text, in place of what it had; its type is checked where it is read."""
         self._values[key] = value
         return self
 
@@ -94,7 +94,7 @@ class Configuration:
         return self._read(key, default_value, option_types.INTEGER)
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Set a whole number."""
+        """Set an option to a whole number, in place of what it had."""
         self._values[key] = value
         return self
 
@@ -103,7 +103,7 @@ class Configuration:
         return self._read(key, default_value, option_types.BOOLEAN)
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Set true or false."""
+        """Set an option to true or false, in place of what it had."""
         self._values[key] = value
         return self
 
@@ -112,7 +112,7 @@ class Configuration:
         return self._read(key, default_value, option_types.FLOAT)
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Set a number."""
+        """Set an option to a number, in place of what it had."""
         self._values[key] = value
         return self
 
@@ -126,14 +126,14 @@ class Configuration:
         return bytearray(value)
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Set bytes."""
+        """Set an option to a copy of bytes, which `get_bytearray` alone gives back."""
         self._values[key] = bytes(value)
         return self
 
     # As a whole.
 
     def key_set(self) -> AbstractSet[str]:
-        """Return all keys."""
+        """Return the keys that have a value; defaults are not among them."""
         return set(self._values)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ class JobClient(abc.ABC):
 
     @abc.abstractmethod
     def get_job_status(self) -> CompletableFuture:
-        """Ask for the JobStatus."""
+        """Ask how the job is; the future holds the `JobStatus` of the moment of the answer."""
 
     @abc.abstractmethod
     def cancel(self) -> CompletableFuture:

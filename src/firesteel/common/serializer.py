@@ -18,11 +18,11 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Write one value."""
+        """Write one value to the stream, as `deserialize` reads it."""
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:
-        """Read one value."""
+        """Read one value from the stream, as `serialize` has written it."""
 
     @override
     def __eq__(self, other: object) -> bool:

@@ -15,9 +15,9 @@ from firesteel.common.errors import InvalidArgumentError
 from firesteel.compiler.compile import compile_job
 from firesteel.compiler.steps import Fixed
 from firesteel.graph.operator_ids import operator_ids
-from firesteel.graph.parallelism import parallelism_of, source_limit
+from firesteel.graph.parallelism import parallelism_of
 from firesteel.graph.stream_graph import Node, StreamGraph
-from firesteel.plan.job_plan import JobPlan, OperatorPlan, VertexPlan
+from firesteel.plan.job_plan import JobPlan, OperatorPlan
 
 __all__ = ["Bounds", "ProgramPlans"]
 
@@ -57,11 +57,6 @@ class ProgramPlans:
             operator: Bounds(1, parallelism_of(_with_default(node), parallelism))
             for operator, node in self._nodes.items()
         }
-
-    def limit_of(self, vertex: VertexPlan) -> int:
-        """How many subtasks a vertex can have at most: key groups, and what its source can use."""
-        limits = [source_limit(self._nodes[each.id]) for each in vertex.operators]
-        return min([vertex.max_parallelism, *(limit for limit in limits if limit is not None)])
 
     def plan(self, bounds: Mapping[str, Bounds]) -> JobPlan:
         """The plan with the upper bounds; raises `ProgramError` when there is none."""

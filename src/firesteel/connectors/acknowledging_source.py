@@ -33,7 +33,7 @@ from firesteel.formats.decoding import Decoded
 #: How long the thread waits for messages before it looks for something to acknowledge.
 RECEIVE_SECONDS = 0.05
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class _QueueThread:
         self.hand_over.close()
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
-            _log.warning("the thread of a source still waits for its queue after %g s", CLOSE_SECONDS)
+            _LOG.warning("the thread of a source still waits for its queue after %g s", CLOSE_SECONDS)
 
     def _run(self) -> None:
         while not self.hand_over.closed:
@@ -259,7 +259,7 @@ class _QueueThread:
         pause = self._source.backoff.pause(self._tried) if retried else None
         what = self._source.describe()
         if pause is not None:
-            _log.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
+            _LOG.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
         elif retried:
             told = retries_exhausted(what, error, self._tried + 1)
             told.__cause__ = error

@@ -12,7 +12,7 @@ from firesteel.common.errors import InvalidArgumentError, JobExecutionError
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def insist(action: Callable[[], T], retry_on: tuple[type[Exception], ...], backo
             pause = backoff.pause(tried)
             if pause is None:
                 raise retries_exhausted(what, error, tried + 1) from error
-            _log.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
+            _LOG.warning("%s: again in %.1f s, after %s: %s", what, pause, type(error).__name__, error)
             tried += 1
             time.sleep(pause)
 
@@ -72,4 +72,4 @@ def drop(close: Callable[[], None], what: str) -> None:
     try:
         close()
     except Exception as error:  # noqa: BLE001 - clients fail in all kinds of ways when the other side is gone
-        _log.warning("%s: closing a lost connection: %s: %s", what, type(error).__name__, error)
+        _LOG.warning("%s: closing a lost connection: %s: %s", what, type(error).__name__, error)

@@ -17,7 +17,7 @@ from firesteel.common.errors import InvalidArgumentError
 from firesteel.connectors.backoff import Backoff, drop, retries_exhausted
 from firesteel.contracts.sink import IN, Sink, SinkContext, SinkFunction, SinkWriter
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class RetryError(Exception):
@@ -124,7 +124,7 @@ class _BatchingWriter(SinkWriter[Any]):
                 pause = self._pause(tried, error)
                 if pause is None:
                     raise retries_exhausted(self._what(batch), error, tried + 1) from error
-                _log.warning("%s: again in %.1f s, after %s", self._what(batch), pause, error)
+                _LOG.warning("%s: again in %.1f s, after %s", self._what(batch), pause, error)
                 tried += 1
                 time.sleep(pause)  # nothing else is to be done: what comes has to wait behind this batch
 

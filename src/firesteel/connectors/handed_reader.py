@@ -22,7 +22,7 @@ from firesteel.contracts.source import Boundedness, Polled, SourceReader, Source
 #: How long closing waits for a thread that does not end.
 CLOSE_SECONDS = 10.0
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class SplitPosition(NamedTuple):
@@ -101,7 +101,7 @@ class Reading:
         if pause is None:
             self.hand_over.fail(_with_cause(error, source, self.tried + 1) if retried else error)
         else:
-            _log.warning(
+            _LOG.warning(
                 "%s: again in %.1f s, after %s: %s", source.describe(), pause, type(error).__name__, error
             )
         self.tried += 1
@@ -226,6 +226,6 @@ class HandedReader(SourceReader):
         self._interrupt()
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
-            _log.warning("the thread of a source still waits for its client after %g s", CLOSE_SECONDS)
+            _LOG.warning("the thread of a source still waits for its client after %g s", CLOSE_SECONDS)
         self._reading = self._thread = self._current = None
         self._given = 0

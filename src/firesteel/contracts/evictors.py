@@ -32,7 +32,7 @@ class TimestampedValue(Generic[T]):
         self.timestamp = timestamp
 
     def get_value(self) -> T:
-        """The element."""
+        """The element, as it came into the window."""
         return self.value
 
     def has_timestamp(self) -> bool:

@@ -172,7 +172,7 @@ class KeySelector(Function, Generic[IN, KEY_OUT]):
 
     @abstractmethod
     def get_key(self, value: IN, /) -> KEY_OUT:
-        """Return the key."""
+        """Return the key of a record; it may be asked for more than once."""
 
 
 class Partitioner(Function, Generic[KEY]):
@@ -441,7 +441,7 @@ class _WindowContext(ABC, Generic[W2]):
 
     @abstractmethod
     def window(self) -> W2:
-        """The window."""
+        """The window that fires, or goes: a `TimeWindow`, say."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:

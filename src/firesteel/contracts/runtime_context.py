@@ -61,7 +61,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_task_name(self) -> str:
-        """Name of the operator."""
+        """The operator's name: what ``name()`` gave it, or its default."""
 
     @abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
@@ -95,7 +95,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_job_id(self) -> JobID:
-        """Identity of the job."""
+        """The id of the job, the same in all its attempts."""
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:

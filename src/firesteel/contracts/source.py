@@ -358,7 +358,7 @@ class SourceFunctionOfSource(SourceFunction[T]):
 
     @abstractmethod
     def as_source(self) -> Source[T]:
-        """The source."""
+        """The source that is added in place of this function."""
 
     def watermark_strategy(self) -> WatermarkStrategy[Any]:
         """How its records get timestamps and watermarks."""

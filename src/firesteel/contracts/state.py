@@ -58,7 +58,7 @@ OUT = TypeVar("OUT", default=Any)
 
 
 class State(ABC):
-    """Base of all states."""
+    """What all kinds of state have: it can be forgotten."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -66,7 +66,7 @@ class State(ABC):
 
 
 class ValueState(State, Generic[T]):
-    """One value."""
+    """One value for each key."""
 
     @abstractmethod
     def value(self) -> T | None:
@@ -86,7 +86,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def add(self, value: IN) -> None:
-        """Add a value."""
+        """Take one more value in; how depends on the kind of state."""
 
 
 class MergingState(AppendingState[IN, OUT]):
@@ -102,11 +102,11 @@ class AggregatingState(MergingState[IN, OUT | None]):
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list of values."""
+    """A list for each key, in the order in which values were added."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Replace the list."""
+        """Replace the list; an empty one clears."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
@@ -133,11 +133,11 @@ class _Mapping(State, Generic[K, V]):
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """The keys."""
+        """All keys that have a value."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """The values."""
+        """All values; `items` has them with their keys."""
 
     @abstractmethod
     def is_empty(self) -> bool:
@@ -226,7 +226,7 @@ class StateDescriptor(ABC, Generic[S]):
         self._old_names: tuple[str, ...] = ()
 
     def get_name(self) -> str:
-        """The name."""
+        """What the state is called, in savepoints too."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
@@ -306,14 +306,14 @@ class StateDescriptor(ABC, Generic[S]):
 
 
 class ValueStateDescriptor(StateDescriptor[ValueState[T]], Generic[T]):
-    """Describes a `ValueState`."""
+    """Name and type of a `ValueState`."""
 
     def __init__(self, name: str, value_type_info: AnyType[T]) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor[ListState[T]], Generic[T]):
-    """Describes a `ListState`."""
+    """Name of a `ListState` and type of its elements."""
 
     def __init__(self, name: str, elem_type_info: AnyType[T]) -> None:
         self.element_type_info = _declared(type(self), name, elem_type_info)
@@ -340,7 +340,7 @@ class _CallableReduce(ReduceFunction[Any]):
 
 
 class ReducingStateDescriptor(StateDescriptor[ReducingState[T]], Generic[T]):
-    """Describes a `ReducingState`."""
+    """Name and type of a `ReducingState`, and the function that makes one value of two."""
 
     def __init__(
         self,
@@ -361,7 +361,7 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]], Generic[T]):
 
 
 class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Generic[IN, OUT]):
-    """Describes an `AggregatingState`."""
+    """Name of an `AggregatingState`, its function, and the type of accumulators."""
 
     def __init__(
         self, name: str, agg_function: AggregateFunction[IN, ACC, OUT], state_type_info: AnyType[ACC]
@@ -372,7 +372,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction[IN, Any, OUT]:
-        """The function."""
+        """The function; savepoints have its accumulators alone."""
         return self._agg_function
 
 

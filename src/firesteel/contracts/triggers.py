@@ -175,15 +175,48 @@ class _ContinuousTrigger(_PatientTrigger):
     def _next_fire(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
         return ctx.get_partitioned_state(self.state_desc)
 
-    def _arm(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> int:
-        """The time to fire after ``time``, which is at most the window's last."""
+    @abstractmethod
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Fire at a time of the trigger's clock."""
+
+    @abstractmethod
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Do not fire then."""
+
+    def _on_multiple(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire, if this is the next time to do so, and wait for the one after it."""
+        next_fire = self._next_fire(ctx)
+        if next_fire.get() != time:
+            return _CONTINUE
+        next_fire.clear()
+        self._arm(time, window, ctx)
+        return _FIRE
+
+    def _arm(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Fire an interval after ``time``, and no later than at the end of the window."""
         following = min(time + self.interval, window.max_timestamp())
         if window.max_timestamp() == MAX_TIMESTAMP and self._is_at_end(ctx):
             following = (
                 MAX_TIMESTAMP  # between the end of input and that of a global window lie 10 ** 18 intervals
             )
         self._next_fire(ctx).add(following)
-        return following
+        self._set_timer(following, ctx)
+
+    @override
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the earliest of the next times."""
+        ctx.merge_partitioned_state(self.state_desc)
+        time = self._next_fire(ctx).get()
+        if time is not None:
+            self._set_timer(time, ctx)
+
+    @override
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        next_fire = self._next_fire(ctx)
+        time = next_fire.get()
+        if time is not None:
+            self._delete_timer(time, ctx)
+            next_fire.clear()
 
     def _is_at_end(self, ctx: Trigger.TriggerContext) -> bool:
         """Whether the input has ended, so that all intervals are over at once."""
@@ -216,7 +249,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
             return _FIRE
         ctx.register_event_time_timer(end)
         if self._next_fire(ctx).get() is None:
-            ctx.register_event_time_timer(self._arm(timestamp - timestamp % self.interval, window, ctx))
+            self._arm(timestamp - timestamp % self.interval, window, ctx)
         return _CONTINUE
 
     @override
@@ -224,28 +257,15 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         """Fire at the end and at the multiples."""
         if time == window.max_timestamp():
             return _FIRE
-        next_fire = self._next_fire(ctx)
-        if next_fire.get() != time:
-            return _CONTINUE
-        next_fire.clear()
-        ctx.register_event_time_timer(self._arm(time, window, ctx))
-        return _FIRE
+        return self._on_multiple(time, window, ctx)
 
     @override
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the earliest of the next times."""
-        ctx.merge_partitioned_state(self.state_desc)
-        time = self._next_fire(ctx).get()
-        if time is not None:
-            ctx.register_event_time_timer(time)
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_event_time_timer(time)
 
     @override
-    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        next_fire = self._next_fire(ctx)
-        time = next_fire.get()
-        if time is not None:
-            ctx.delete_event_time_timer(time)
-            next_fire.clear()
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
@@ -263,33 +283,20 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         """Wait for the next multiple."""
         if self._next_fire(ctx).get() is None:
             now = ctx.get_current_processing_time()
-            ctx.register_processing_time_timer(self._arm(now - now % self.interval, window, ctx))
+            self._arm(now - now % self.interval, window, ctx)
         return _CONTINUE
 
     @override
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        next_fire = self._next_fire(ctx)
-        if next_fire.get() != time:
-            return _CONTINUE
-        next_fire.clear()
-        ctx.register_processing_time_timer(self._arm(time, window, ctx))
-        return _FIRE
+        return self._on_multiple(time, window, ctx)
 
     @override
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the earliest of the next times."""
-        ctx.merge_partitioned_state(self.state_desc)
-        time = self._next_fire(ctx).get()
-        if time is not None:
-            ctx.register_processing_time_timer(time)
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_processing_time_timer(time)
 
     @override
-    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        next_fire = self._next_fire(ctx)
-        time = next_fire.get()
-        if time is not None:
-            ctx.delete_processing_time_timer(time)
-            next_fire.clear()
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)
 
 
 class CountTrigger(_PatientTrigger):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -77,9 +76,9 @@ def key_of(
     if used_by != "partition_custom()":  # its keys say where records go, and are not those of any state
         _refuse_arrays(known_type, used_by)
     rule = KeyRule(_selector_of(chosen), known_type, fits=known_type is not None and known_type == field_type)
-    shipped = replace(Shipped.of(rule, used_by), description=describe_function(rule.selector))
+    shipped = Shipped.of(rule, used_by).described(describe_function(rule.selector))
     if all(component.is_field for component in chosen):
-        shipped = replace(shipped, description=f"key field {', '.join(map(repr, components))}")
+        shipped = shipped.described(f"key field {', '.join(map(repr, components))}")
     return Key(
         shipped, known_type, Annotation.of_results(components[0], "get_key") if len(components) == 1 else None
     )

@@ -287,7 +287,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return steps[0]
 
     def _add_rolling(self, name: str, function: ReduceFunction, description: str) -> DataStream[T]:
-        shipped = replace(Shipped.of(function, description), description=description)
+        shipped = Shipped.of(function, description).described(description)
         return self._add_reduce(name, ReduceSpec(shipped))
 
     def _add_reduce(self, name: str, spec: ReduceSpec) -> DataStream[T]:
@@ -391,7 +391,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         One subtask makes them, the one that collects: several would mix up the order of records.
         """
         shipped = Shipped.of(_PairWithKey(self._key.selector), "execute_and_collect()")
-        described = replace(shipped, description=self._key.selector.description)
+        described = shipped.described(self._key.selector.description)
         type_info = RowTypeInfo([self.get_key_type(), self.get_type()])
         return self._origin_stream._add("Key and Value", MapSpec(described), type_info).set_parallelism(1)
 

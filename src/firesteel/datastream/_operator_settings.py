@@ -92,7 +92,7 @@ class OperatorSettings(SinkSettings):
     """Setters that make sense for operators with an output."""
 
     def get_name(self) -> str:
-        """The operator's name."""
+        """What plans, logs and metrics call the operator."""
         return self._node("get_name()").name
 
     def set_max_parallelism(self: O, max_parallelism: int) -> O:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Generic
 
 from firesteel.common._did_you_mean import SuggestsNames
@@ -65,7 +64,7 @@ class SplitStream(SuggestsNames, Generic[T]):
 
     def _shipped(self) -> Shipped:
         function = _Split(self._selector, tuple(self._selections))
-        return replace(Shipped.of(function, "split()"), description=self._selector.description)
+        return Shipped.of(function, "split()").described(self._selector.description)
 
 
 def _tag(names: tuple[str, ...]) -> str:

@@ -775,4 +775,4 @@ class _OneField:
 
 
 def _shipped_getter(function: Callable[[Any], Any], description: str) -> Shipped:
-    return replace(Shipped.of(function, description), description=description)
+    return Shipped.of(function, description).described(description)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import types
-from dataclasses import replace
 from typing import Any
 
 from firesteel.common._function_code import is_async, python_function
@@ -169,7 +168,7 @@ def ship_strategy(strategy: Any, used_by: str) -> Shipped:
     for part in (strategy.timestamp_assigner, getattr(strategy.generator, "supplier", None)):
         refuse_checkpointed(part, used_by, _IN_A_MAP)
     shipped = Shipped.of(strategy, used_by)
-    return shipped if code is None else replace(shipped, description=describe_function(code))
+    return shipped if code is None else shipped.described(describe_function(code))
 
 
 def check_callable(

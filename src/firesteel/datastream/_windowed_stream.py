@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from firesteel.common._did_you_mean import SuggestsNames
@@ -219,7 +218,7 @@ class _Windowed(SuggestsNames, Generic[T, K, W]):
     # Building the graph -----------------------------------------------------------------------------
 
     def _add_built_in(self, function: ReduceFunction, description: str) -> DataStream[T]:
-        shipped = replace(Shipped.of(function, description), description=description)
+        shipped = Shipped.of(function, description).described(description)
         stream = self._add(shipped, None, self._keyed_stream._type)
         return stream._annotated(self._keyed_stream._annotation)
 

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from firesteel.common._override import override
@@ -138,7 +137,7 @@ def _ship(function: Any, used_by: str, capacity: int) -> Shipped:
             used_by, "a function of one value", function, f"it cannot be called so: {error}"
         ) from error
     adapter = _Awaited(function) if inspect.iscoroutinefunction(function) else _InThreads(function, capacity)
-    return replace(Shipped.of(adapter, used_by), description=describe_function(function))
+    return Shipped.of(adapter, used_by).described(describe_function(function))
 
 
 def _millis(used_by: str, timeout: AnyLength) -> int:

@@ -23,7 +23,7 @@ def _clean(path: str | None) -> str | None:
 
 
 class CheckpointStorage(ABC):  # noqa: B024 - a marker, as in Flink
-    """Base of the storages."""
+    """Says where checkpoints are kept: one of the classes below."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
@@ -91,7 +91,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = write_buffer_size
 
     def get_checkpoint_path(self) -> str:
-        """The directory."""
+        """The directory, or its URI; each job has one of its own in it."""
         return self._checkpoint_path
 
     def get_savepoint_path(self) -> str | None:

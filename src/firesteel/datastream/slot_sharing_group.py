@@ -38,7 +38,7 @@ class MemorySize:
         return MemorySize(mebi_bytes * 2**20)
 
     def get_bytes(self) -> int:
-        """The number of bytes."""
+        """The size in bytes, whatever unit it was given in."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
@@ -109,7 +109,7 @@ class SlotSharingGroup:
         self._resources = resources or _Resources()
 
     def get_name(self) -> str:
-        """The name."""
+        """What operators call it that want to be in the group."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:

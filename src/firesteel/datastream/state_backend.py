@@ -225,7 +225,7 @@ class FsStateBackend(HashMapStateBackend):
         )
 
     def get_checkpoint_path(self) -> str:
-        """The directory."""
+        """The directory, or its URI; each job has one of its own in it."""
         return self._storage.get_checkpoint_path()
 
     def get_savepoint_path(self) -> str | None:

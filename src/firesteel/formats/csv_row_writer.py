@@ -82,7 +82,7 @@ class CsvRowSerializationSchema(EncodesBatches):
             return self._with(null_literal=s)
 
         def build(self) -> CsvRowSerializationSchema:
-            """Make the schema."""
+            """Make the schema of what was set, with defaults for the rest."""
             return CsvRowSerializationSchema(self._type_info, self._settings)
 
     @override

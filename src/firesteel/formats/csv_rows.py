@@ -78,7 +78,7 @@ class CsvRowDeserializationSchema(LazyCodec, DeserializationSchema):
             return self._with(ignore_parse_errors=ignore_parse_errors)
 
         def build(self) -> CsvRowDeserializationSchema:
-            """Make the schema."""
+            """Make the schema of what was set, with defaults for the rest."""
             return CsvRowDeserializationSchema(self._type_info, self._settings)
 
     @override

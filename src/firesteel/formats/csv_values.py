@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +53,7 @@ def parser(kind: Any, array_delimiter: str, null: str | None) -> Parse:
     if type(kind) in _TIMES:
         return _TIMES[type(kind)]
     if isinstance(kind, PrimitiveArrayTypeInfo) and kind.is_bytes:
-        return _bytes_of
+        return texts.base64_bytes
     if isinstance(kind, _ARRAYS):
         one = _nullable(parser(kind.element_type, array_delimiter, null), null)
         return lambda text: [one(part) for part in text.split(array_delimiter)] if text else []
@@ -85,13 +84,6 @@ def _row_parser(kind: RowTypeInfo, array_delimiter: str, null: str | None) -> Pa
 
 def _nullable(parse: Parse, null: str | None) -> Parse:
     return parse if null is None else lambda text: None if text == null else parse(text)
-
-
-def _bytes_of(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise ValueError from None
 
 
 _WRITERS: dict[BasicType, Write] = {

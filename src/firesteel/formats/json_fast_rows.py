@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple
@@ -64,13 +62,6 @@ def without_zeros(number: Decimal) -> Decimal:
     return Decimal((sign, tuple(kept), 0 if kept == [0] else exponent))
 
 
-def _bytes_of(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise ValueError from None
-
-
 _BASIC: dict[BasicType, _JsonReading] = {
     BasicType.STRING: _JsonReading(str),
     BasicType.BOOLEAN: _JsonReading(bool),
@@ -104,7 +95,9 @@ def _reading(kind: Any, required: bool) -> _JsonReading:
     if isinstance(kind, PrimitiveArrayTypeInfo):
         element = kind.element_type
         return (
-            _JsonReading(str, _bytes_of) if kind.is_bytes else _of_lists(_reading(element, required), False)
+            _JsonReading(str, texts.base64_bytes)
+            if kind.is_bytes
+            else _of_lists(_reading(element, required), False)
         )
     if isinstance(kind, _LISTS):
         return _of_lists(_reading(kind.element_type, required), True)

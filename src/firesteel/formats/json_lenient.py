@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from firesteel.common._values import MISSING
 from firesteel.common.errors import DeserializationError, InvalidArgumentError, short_repr
 from firesteel.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -102,7 +103,7 @@ class LenientRows:
         return row
 
     def _error(self, misfit: _Misfit) -> DeserializationError:
-        got = "nothing" if misfit.got is _MISSING else short_repr(misfit.got)
+        got = "nothing" if misfit.got is MISSING else short_repr(misfit.got)
         reason = f"expected {misfit.expected}, got {got}"
         return DeserializationError(self._message, reason, format=_FORMAT, path=misfit.path)
 
@@ -143,11 +144,11 @@ class LenientRows:
         return convert
 
     def _field(self, value: dict[str, Any], name: str, convert: Convert) -> Any:
-        part = value.get(name, _MISSING)
-        if part is None or (part is _MISSING and not self._fail_on_missing):
+        part = value.get(name, MISSING)
+        if part is None or (part is MISSING and not self._fail_on_missing):
             return None
         try:
-            if part is _MISSING:
+            if part is MISSING:
                 raise _Misfit("a field of this name (fail_on_missing_field)", part)
             return convert(part)
         except _Misfit as misfit:
@@ -188,9 +189,6 @@ class LenientRows:
             return entries
 
         return convert
-
-
-_MISSING: Any = object()
 
 
 def _text(value: Any) -> str:

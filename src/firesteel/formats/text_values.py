@@ -5,6 +5,8 @@ A text that is none raises ValueError.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 import struct
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from firesteel.common.typeinfo import BasicType
 
 __all__ = [
     "BITS",
+    "base64_bytes",
     "big_decimal",
     "boolean",
     "double",
@@ -89,6 +92,14 @@ def big_decimal(text: str) -> Decimal:
     if not _DECIMAL.fullmatch(text):
         raise ValueError
     return Decimal(text)
+
+
+def base64_bytes(text: str) -> bytes:
+    """No character that is none of Base64 is passed over."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise ValueError from None
 
 
 def iso_date(text: str) -> date:

@@ -260,7 +260,7 @@ class JobLifecycle:
 
     @property
     def status(self) -> JobStatus:
-        """The job's state now."""
+        """Where the job stands after the last event."""
         return self._status
 
     @property

@@ -210,7 +210,7 @@ class MasterCore:
 
     @property
     def status(self) -> JobStatus:
-        """The job's state now."""
+        """Where the job stands after the last event."""
         return self._lifecycle.status
 
     @property

@@ -16,14 +16,14 @@ from firesteel.metrics._scopes import SystemScope
 
 M = TypeVar("M", bound="Metric")
 
-_log = logging.getLogger("firesteel.metrics")
+_LOG = logging.getLogger("firesteel.metrics")
 
 #: Groups, name, kind and value of a metric, and which of the groups are values of keys.
 Reading = tuple[tuple[str, ...], str, MetricKind, Any, tuple[int, ...]]
 
 
 class Metric:
-    """Base of all metrics."""
+    """What reporters see of all kinds: a value of a `MetricKind`."""
 
     kind: ClassVar[MetricKind]
 
@@ -210,7 +210,7 @@ class MetricGroup:
         return self._groups[scope]
 
     def counter(self, name: str) -> Counter:
-        """Register a counter."""
+        """Register a counter, which begins at 0; a name can be had once in a group."""
         return self._register(name, Counter())
 
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
@@ -221,11 +221,11 @@ class MetricGroup:
         self._register(name, _Gauge(obj))
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Register a meter."""
+        """Register a meter: events in a second, over the last ``time_span_in_seconds``."""
         return self._register(name, Meter(time_span_in_seconds))
 
     def distribution(self, name: str) -> Distribution:
-        """Register a distribution."""
+        """Register a distribution: how many values there were, their sum, the least and the greatest."""
         return self._register(name, Distribution())
 
     def histogram(self, name: str, window_size: int = 500) -> Histogram:
@@ -271,7 +271,7 @@ class MetricGroup:
         """A metric that cannot be read is no reason to end a job that works."""
         if name not in self._broken:
             self._broken.add(name)
-            _log.warning(
+            _LOG.warning(
                 "the metric '%s.%s' cannot be reported: its gauge raised %s: %s",
                 self._name,
                 name,

@@ -101,7 +101,7 @@ class Deployment:
 
 
 class Attempt(Protocol):
-    """A running attempt."""
+    """All tasks of a job from one start to their end."""
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the engine has ended it; False when the time is over first."""
@@ -170,7 +170,6 @@ class EngineExecutor:
     host: str
     slots: int
     since_ms: int
-    active_tasks: int = 0
     memory: int = 0
     memory_used: int = 0
     heap_used: int = 0

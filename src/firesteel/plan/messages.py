@@ -167,7 +167,7 @@ class WatermarkStalled:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkExplained:
-    """Answers `ExplainWatermark`."""
+    """Answers `ExplainWatermark`, by the number of the question."""
 
     question: int
     cause: WatermarkCause
@@ -288,7 +288,7 @@ class SampledStack:
 
 @dataclass(frozen=True, slots=True)
 class StacksSampled:
-    """Answers `SampleStacks`."""
+    """Answers `SampleStacks`, by the number of the question."""
 
     question: int
     stacks: tuple[SampledStack, ...]
@@ -381,7 +381,7 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAborted:
-    """A checkpoint is aborted."""
+    """A checkpoint will never be complete: what was prepared for it waits for the next one."""
 
     checkpoint_id: int
 

@@ -18,7 +18,7 @@ from firesteel.plan.shipped import Shipped
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """Base of all specs."""
+    """What an operator is, as frozen data: the driver makes it, and tasks build the operator of it."""
 
     @property
     def user_code(self) -> Shipped | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -44,6 +44,10 @@ class Shipped:
         except Exception as error:  # whatever a user's __reduce__ raises
             raise _not_serializable(thing, used_by, description, error) from error
         return cls(blob, description)
+
+    def described(self, description: str) -> Shipped:
+        """The same under another name, for what is built of what the user gave: errors of tasks speak of that."""
+        return replace(self, description=description)
 
     def load(self) -> Any:
         """A fresh copy of the object, for one subtask."""

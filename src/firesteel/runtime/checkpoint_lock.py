@@ -11,7 +11,7 @@ import logging
 import threading
 from typing import Any, Self
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
 
@@ -58,7 +58,7 @@ class CheckpointLock:
         self._free.clear()
         self._wanted = True
         while not self._lock.acquire(timeout=_PATIENCE_SECONDS):
-            _log.warning(
+            _LOG.warning(
                 "a checkpoint waits for %s, which has held the checkpoint lock for %d seconds; it must not wait for "
                 "anything while it holds it",
                 function,

@@ -97,7 +97,7 @@ class SubtaskSnapshot:
         return not self._open
 
     def step(self, entries: int) -> None:
-        """Serialise some more entries."""
+        """Serialise about so many more ``entries``; an error is kept for whoever writes the snapshot."""
         if not self._open:
             return
         index = self._open[0]

@@ -95,12 +95,6 @@ class Drivers:
                 self._spares.remove(spare)
                 self._wanted = 0  # whatever it is, the next one would do the same
 
-    @property
-    def ready_spares(self) -> int:
-        """How many wait with Spark started."""
-        with self._lock:
-            return sum(each.is_ready for each in self._spares)
-
     def keep_spares(self) -> None:
         """Start those that are missing."""
         with self._lock:

@@ -97,7 +97,6 @@ def _executor(summary: Any) -> EngineExecutor:
         str(summary.hostPort()).rpartition(":")[0],
         int(summary.maxTasks()),
         int(summary.addTime().getTime()),
-        int(summary.activeTasks()),
         int(summary.maxMemory()),
         int(summary.memoryUsed()),
         int(peak.get().getMetricValue("JVMHeapMemory")) if peak.isDefined() else 0,

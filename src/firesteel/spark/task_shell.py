@@ -76,7 +76,7 @@ from firesteel.spark.task_secrets import NO_SECRETS, TaskSecrets
 
 Rows = list[tuple[int, bytes]]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _MAILS_AT_ONCE = 32
 _LOOK_AROUND_SECONDS = 0.01  # how long payloads are received one after the other
 _LONG_SECONDS = 0.02  # work that takes longer than this is slow: what it has made is flushed
@@ -282,7 +282,7 @@ class TaskShell:
         task.open(self._setup.restore)
         copies = self.local_copies
         if copies is not None and self._setup.restore is not None:
-            _log.info(
+            _LOG.info(
                 "%s: local copies of keyed state were read for %d segment(s), %d bytes",
                 ", ".join(task.names),
                 copies.segments_read,

@@ -1,6 +1,6 @@
 """Which key - and, for windows, which namespace - keyed state belongs to at the moment.
 
-Operators set ``current_key`` before they call user code, and every state reads it at every access. Where
+Operators turn to a key before they call user code, and every state reads ``current_key`` at every access. Where
 there is no key, `NoKey` stands for it: it cannot be hashed, so whatever state is touched fails with
 a sentence, and the states themselves need not check.
 """
@@ -12,13 +12,22 @@ from typing import Any, NoReturn, Protocol
 from firesteel.common._override import override
 from firesteel.common.errors import UnsupportedOperationError
 
-__all__ = ["BEFORE_FIRST_KEY", "KeyContext", "NamespaceScope", "NoKey"]
+__all__ = ["BEFORE_FIRST_KEY", "KeyContext", "NamespaceScope", "NoKey", "PairTracker"]
 
 
 class KeyContext(Protocol):
     """Knows what the state at hand is stored under."""
 
     current_key: Any
+
+
+class PairTracker(KeyContext, Protocol):
+    """Wants to know before something under a key and a namespace changes, while it ``tracks``."""
+
+    tracks: bool
+
+    def touch_pairs(self, pairs: Any) -> None:
+        """What is under these pairs of key and namespace may change; ``pairs`` is a collection."""
 
 
 class NoKey:
@@ -57,10 +66,18 @@ class NamespaceScope:
 
     __slots__ = ("_keys", "current_key")
 
-    def __init__(self, keys: KeyContext) -> None:
+    def __init__(self, keys: PairTracker) -> None:
         self._keys = keys
         self.current_key: Any = (keys.current_key, None)
 
+    def turn_to(self, namespace: Any) -> tuple[Any, Any]:
+        """Turn to the given namespace of the current key, announce the pair of both, and return it."""
+        keys = self._keys
+        self.current_key = pair = (keys.current_key, namespace)
+        if keys.tracks:
+            keys.touch_pairs((pair,))
+        return pair
+
     def set_namespace(self, namespace: Any) -> None:
-        """Turn to the given namespace of the current key."""
+        """Turn to the given namespace of the current key, which the caller has announced."""
         self.current_key = (self._keys.current_key, namespace)

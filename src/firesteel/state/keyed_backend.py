@@ -2,8 +2,8 @@
 
 `hashmap_backend` has all of it there; those of `firesteel.state.cached` have some of it there and the rest elsewhere.
 
-The current key is set by the operator before it calls user code; the state objects handed to user
-functions read it at every access, so an access costs about a dictionary look-up.
+The operator turns to a key before it calls user code; the state objects handed to user functions read
+``current_key`` at every access, so an access costs about a dictionary look-up.
 
 Tables are plain dictionaries, and there are two sets of them, each by name:
 
@@ -15,7 +15,7 @@ key, and with it the key group; see `tables`. Operators may work on the tables d
 the state ``sum`` of a window::
 
     state = backend.namespaced(descriptor)      # one per operator, made when it opens
-    backend.current_key = key                   # first the key,
+    backend.turn_to(key)                        # first the key,
     state.set_namespace(window)                 # then the namespace
     state.add(value)                            # now for both
     backend.merge_namespaces(descriptor, target, [absorbed, ...])   # sessions: current key
@@ -28,16 +28,24 @@ Timer queues belong to the state as well (`timer_queue`), and so do stores that 
 (`add_store`): snapshots hold them together with the tables.
 
 **A batch announces its keys.** While ``tracks`` is true, whoever is about to change an entry says so first:
-``touch(keys)`` for what is under keys, ``touch_pairs(pairs)`` for what is under ``(key, namespace)``. Operators
-announce the keys of a batch of records together (`announced_keys`), turn to a single key with ``turn_to``, for a timer
-say, and call ``touch_pairs`` as windows come up. Snapshots in progress save what they need, and the next delta knows what to write. ``touch`` also says that
-nothing of what was announced before is in use any more; ``touch_pairs`` does not.
+``touch(keys)`` for what is under keys, ``touch_pairs(pairs)`` for what is under ``(key, namespace)``. Snapshots in
+progress save what they need, and the next delta knows what to write. Operators never ask ``tracks`` themselves, where
+one forgotten line would be a checkpoint that is silently wrong. They make one call:
+
+- ``turn_to(key)`` for a single key, a timer's say, which becomes the current one;
+- ``announce_batch`` of `firesteel.runtime.operators.announced` for the keys of a batch of records, and in the batch
+  ``turn_to_announced(key)`` for one of them after the other;
+- ``announce_pairs(pairs)`` as windows come up, which turning a scope or a state to a namespace does not do;
+  ``scope.turn_to(window)`` does both.
+
+``touch`` also says that nothing of what was announced before is in use any more, so ``turn_to`` is nothing for the
+middle of a batch; ``touch_pairs`` does not. tests/architecture/test_announced_keys.py looks for what goes past this.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from firesteel.common._override import override
@@ -58,7 +66,7 @@ from firesteel.contracts.state import (
     ValueStateDescriptor,
 )
 from firesteel.plan.state_handles import StateMeta
-from firesteel.state.key_context import BEFORE_FIRST_KEY, KeyContext, NamespaceScope
+from firesteel.state.key_context import BEFORE_FIRST_KEY, KeyContext, NamespaceScope, NoKey
 from firesteel.state.keyed_state import (
     HeapAggregatingState,
     HeapListState,
@@ -118,11 +126,24 @@ class KeyedBackend(TrackedState, KeyedStateStore):
     def turn_to(self, key: Any) -> None:
         """Make a key the current one. What is under it may be read and changed from now on.
 
-        For keys of a batch that was announced, setting ``current_key`` is enough.
+        Not in the middle of a batch, whose other keys may leave the memory then: see `turn_to_announced`.
         """
         if self.tracks:
             self.touch((key,))
         self.current_key = key
+
+    def turn_to_announced(self, key: Any) -> None:
+        """Make a key the current one that is of the batch at hand, or was turned to, and so has been announced."""
+        self.current_key = key
+
+    def turn_to_no_key(self, reason: NoKey) -> None:
+        """From now on there is no current key; whoever touches keyed state is told the reason."""
+        self.current_key = reason
+
+    def announce_pairs(self, pairs: Collection[tuple[Any, Any]]) -> None:
+        """What is under these pairs of key and namespace may be read and changed from now on."""
+        if self.tracks:
+            self.touch_pairs(pairs)
 
     # Tables -------------------------------------------------------------------------------------------
 

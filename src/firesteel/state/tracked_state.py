@@ -254,7 +254,7 @@ class TrackedState:
     is_in_memory = True
 
     def __init__(self, incremental: bool, max_deltas: int) -> None:
-        #: Whether changes have to be announced; operators look at it once per batch.
+        #: Whether changes have to be announced; looked at once per batch.
         self.tracks = self._always_tracks
         self._notes_changes = False  # whether what is announced matters to a snapshot
         self._keys, self._pairs = self._spaces = (self._make_space(False), self._make_space(True))

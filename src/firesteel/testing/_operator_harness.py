@@ -210,7 +210,7 @@ class OperatorHarness:
         self.link.end()
 
     def close(self) -> None:
-        """Close the operator."""
+        """Close the operator, as at the end of a task."""
         self.link.close()
 
 

@@ -171,7 +171,7 @@ class CheckpointHarness:
             subtask.finish()
 
     def close(self) -> None:
-        """Close all subtasks."""
+        """Close the operators of all subtasks, as at the end of their tasks."""
         for subtask in self:
             subtask.link.close()
 

@@ -50,7 +50,7 @@ def spares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spares:
 
 def test_a_spare_that_is_ready_ends_in_order(spares: Spares, tmp_path: Path) -> None:
     found = spares(READY_SPARE)
-    while not found.ready_spares:
+    while not any(spare.is_ready for spare in found._spares):
         found.reap()
         assert found._spares, "it waits for a program"
     found.close()

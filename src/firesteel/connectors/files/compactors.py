@@ -145,7 +145,7 @@ class FileCompactStrategy:
         return is_large or 0 < self.num_checkpoints_before_compaction <= waited
 
     class Builder:
-        """Builds a `FileCompactStrategy`."""
+        """Collects when files are compacted; unless told, never, which `build` refuses."""
 
         def __init__(self) -> None:
             self._size = self._checkpoints = -1

@@ -69,7 +69,7 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Builds a `CsvSchema`."""
+    """Collects the columns of a `CsvSchema`, in their order, and how its files are written."""
 
     def __init__(self) -> None:
         self._fields: list[RowField] = []
@@ -79,7 +79,7 @@ class CsvSchemaBuilder:
         self._record: RecordClass | None = None
 
     def build(self) -> CsvSchema:
-        """Return the schema."""
+        """Return the schema; names that come twice, and none at all without a header, are refused."""
         names = [each.name for each in self._fields]
         for name in names:
             if names.count(name) > 1:

@@ -53,7 +53,7 @@ PROOFS_FOLDER = ".finished-parts"
 _BUFFER_BYTES = 1 << 16
 _NUMBERED = re.compile(r"(.*-[0-9a-f]{16}-\d+-)(0|[1-9]\d*)(\D.*|)", re.DOTALL)
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def resume(files: FileSystem, part: InProgressPart) -> tuple[PartName, PartStrea
     if hidden is None:
         _check_that_it_was_finished(files, part)
         # The job goes back to a time before it was finished: its records have been seen and stay so.
-        _log.warning("%s was finished after the checkpoint; its records will be written again", name.finished)
+        _LOG.warning("%s was finished after the checkpoint; its records will be written again", name.finished)
         return None
     path, _ = hidden
     file = files.open(path)
@@ -301,7 +301,7 @@ def still_there(files: FileSystem, part: PendingPart) -> bool:
     if not was_finished(files, part.name.finished):
         raise _loss([(part, None)])
     # The job goes back to a time before that: its records have been seen and stay so.
-    _log.warning("%s was compacted after the checkpoint; its records have been seen", part.name.finished)
+    _LOG.warning("%s was compacted after the checkpoint; its records have been seen", part.name.finished)
     return False
 
 

@@ -143,7 +143,7 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     class OutputFileConfigBuilder:
-        """Builds an `OutputFileConfig`."""
+        """Collects how names of part files begin and end: with ``part`` and nothing, unless told."""
 
         def __init__(self) -> None:
             self._prefix = "part"
@@ -160,5 +160,5 @@ class OutputFileConfig:
             return self
 
         def build(self) -> OutputFileConfig:
-            """Return the configuration."""
+            """Return the configuration; a ``/`` in a name is refused."""
             return OutputFileConfig(self._prefix, self._suffix)

@@ -36,7 +36,7 @@ T = TypeVar("T", covariant=True, default=Any)
 #: While looking does not work for the same reason, this is said so often.
 WARNING_SECONDS = 60.0
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class FileProcessingMode(enum.Enum):
@@ -177,7 +177,7 @@ class FileEnumerator(SplitEnumerator):
         is_news = unreadable != self._unreadable or not 0 <= now - self._warned_at < WARNING_SECONDS
         if unreadable and is_news:
             self._warned_at = now
-            _log.warning(
+            _LOG.warning(
                 "the file source could not look everywhere, and will try again in %g s; files there are not read until "
                 "it can: %s%s",
                 self._source.interval,
@@ -185,7 +185,7 @@ class FileEnumerator(SplitEnumerator):
                 f" and {len(unreadable) - 5} more" if len(unreadable) > 5 else "",
             )
         elif self._unreadable and not unreadable:
-            _log.info("the file source can look everywhere again")
+            _LOG.info("the file source can look everywhere again")
         self._unreadable = unreadable
 
     def _is_new(self, file: FoundFile) -> bool:

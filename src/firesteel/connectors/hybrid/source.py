@@ -92,7 +92,7 @@ class HybridSourceBuilder:
         return self
 
     def build(self) -> HybridSource[Any]:
-        """The source."""
+        """The source of all that were added, which are read in that order."""
         return HybridSource(self._sources)
 
 

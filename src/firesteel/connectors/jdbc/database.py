@@ -36,7 +36,7 @@ T = TypeVar("T")
 #: The pause before the first retry, in seconds; each further one is twice as long, up to the second.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class DatabaseFailure(RuntimeError):
@@ -142,7 +142,7 @@ class Session:
                     raise type(error)(
                         f"{what} did not work in {tries} tries with {self._database.name}: {error}"
                     ) from error
-                _log.warning(
+                _LOG.warning(
                     "%s did not work with %s, and is tried again: %s", what, self._database.name, error
                 )
             except StatementFailed as error:

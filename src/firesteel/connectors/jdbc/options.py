@@ -75,7 +75,7 @@ class JdbcConnectionOptions:
             return self
 
         def build(self) -> JdbcConnectionOptions:
-            """The options."""
+            """The options; refused without a URL."""
             if "url" not in self._options:
                 raise ProgramError(
                     "the options of a database need its URL: call with_url(), for example with "
@@ -141,7 +141,7 @@ class JdbcExecutionOptions:
             return self
 
         def build(self) -> JdbcExecutionOptions:
-            """The options."""
+            """The options: what was set, and defaults for the rest."""
             return JdbcExecutionOptions(**self._options)
 
 
@@ -173,7 +173,7 @@ class JdbcExactlyOnceOptions:
             return self
 
         def build(self) -> JdbcExactlyOnceOptions:
-            """The options."""
+            """The options, with the table ``firesteel_commits`` unless another one was set."""
             return JdbcExactlyOnceOptions(self._table)
 
 

@@ -152,7 +152,7 @@ class JdbcSourceBuilder:
         return self
 
     def build(self) -> JdbcSource:
-        """The source."""
+        """The source; refused without a query and a database, or when parameters do not fit the query."""
         if self._sql is None or self._connection is None:
             raise ProgramError("a JdbcSource needs set_sql(...) and set_connection_options(...)")
         statement = Statement.parse(self._sql)

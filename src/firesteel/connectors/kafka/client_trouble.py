@@ -16,7 +16,7 @@ _ALL_BROKERS_DOWN = -187
 _AUTHENTICATION = -169
 _SSL = -181
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def describe(error: Any) -> str:
@@ -64,6 +64,6 @@ class Trouble:
         now = time.monotonic()
         if now - self._told_at >= WARNING_SECONDS:
             self._told_at = now
-            _log.warning(
+            _LOG.warning(
                 "the Kafka %s has trouble with %s, and tries again: %s", self._who, self._servers, self.reason
             )

@@ -71,7 +71,7 @@ class Transactions(Protocol):
         """The text that the last committed transaction with a marker has left; empty when there is none."""
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction; none may be open."""
 
     def produce(self, records: Sequence[OutgoingRecord]) -> None:
         """Write records as part of the transaction, in their order."""
@@ -87,7 +87,7 @@ class Transactions(Protocol):
 
 
 class KafkaCluster(Protocol):
-    """Some brokers."""
+    """The brokers that a sink writes to, and what its tasks ask of them."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; a topic that does not exist, or nobody who answers, is an error with a sentence."""

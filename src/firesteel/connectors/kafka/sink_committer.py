@@ -29,7 +29,7 @@ _TRANSACTION_BYTES = 32 << 20
 _TRIES = 3
 _LOOK_SECONDS = 0.2
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class _Session:
@@ -124,7 +124,7 @@ class TransactionCommitter(Committer):
         """After that nothing is known of the session, and its producer must not be used any more."""
         self._forget()
         self._trouble = str(error)
-        _log.warning("a transaction on Kafka will be tried again: %s", error)
+        _LOG.warning("a transaction on Kafka will be tried again: %s", error)
 
     def _comes_next(self, of_one: list[CommitRequest]) -> bool:
         """Wait until chunks of lower numbers are written, which may be in the hands of another subtask; false if they are not.

@@ -15,7 +15,7 @@ from firesteel.metrics import MetricGroup
 
 __all__ = ["GroupOffsets"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: How long a reader that ends waits for its last commit; nothing but what people see depends on it.
 LAST_COMMIT_SECONDS = 5.0
@@ -83,7 +83,7 @@ class GroupOffsets:
         return self._confirmed.get(partition, -1)
 
     def _warn(self, error: Any) -> None:
-        _log.warning(
+        _LOG.warning(
             "the Kafka source could not commit offsets for group %r, which only monitoring needs: %s; it tries again with the "
             "next checkpoint",
             self._group,

@@ -21,7 +21,7 @@ __all__ = ["KafkaEnumerator", "KafkaEnumeratorState", "PartitionsAssigned"]
 #: While looking does not work for the same reason, this is said so often.
 WARNING_SECONDS = 60.0
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class KafkaEnumerator(SplitEnumerator):
             return
         assert splits is not None
         if splits and self._looked:
-            _log.info("the Kafka source reads new partitions: %s", [tuple(split.of) for split in splits])
+            _LOG.info("the Kafka source reads new partitions: %s", [tuple(split.of) for split in splits])
         self._trouble = ""
         self._looked = True
         self._known |= {split.of for split in splits}
@@ -99,7 +99,7 @@ class KafkaEnumerator(SplitEnumerator):
         now = self._context.now()
         if str(error) != self._trouble or not 0 <= now - self._warned_at < WARNING_SECONDS:
             self._warned_at, self._trouble = now, str(error)
-            _log.warning(
+            _LOG.warning(
                 "the Kafka source could not look for new partitions, and tries again in %g s: %s",
                 self._interval,
                 error,

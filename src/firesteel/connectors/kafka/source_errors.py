@@ -13,7 +13,7 @@ from firesteel.connectors.kafka.source_splits import KafkaTopicPartition
 
 __all__ = ["ReadErrors"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 _WATERMARK_SECONDS = 30.0
 
@@ -58,7 +58,7 @@ class ReadErrors:
         if self._reset is None:
             raise JobExecutionError(trouble + _cause(offset, low, high) + _REMEDY)
         target = int(low if self._reset is KafkaOffsetResetStrategy.EARLIEST else high)
-        _log.warning("%sIt resumes at %d, the %s one", trouble, target, self._reset.value)
+        _LOG.warning("%sIt resumes at %d, the %s one", trouble, target, self._reset.value)
         consumer.incremental_unassign([to_client(partition)])
         consumer.incremental_assign([to_client(partition, target)])
 

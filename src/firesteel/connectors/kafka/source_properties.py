@@ -12,7 +12,7 @@ from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy
 
 __all__ = ["SourceProperties"]
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: As Flink's: new partitions are looked for every five minutes.
 _DISCOVERY_MS = 5 * 60 * 1000
@@ -105,7 +105,7 @@ def _client_properties(given: Mapping[str, str]) -> dict[str, str]:
         if security is not None:
             properties |= security
         elif key in _WITHOUT_MEANING:
-            _log.info("the Kafka source has no use for the property %s, which is one of Java's client", key)
+            _LOG.info("the Kafka source has no use for the property %s, which is one of Java's client", key)
         elif key in _RENAMED:
             properties[_RENAMED[key]] = value if not value.startswith("-") else "0"
         elif key not in _FLINK and key not in _FIXED and key != "default.api.timeout.ms":

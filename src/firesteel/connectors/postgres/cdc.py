@@ -117,7 +117,7 @@ class PostgresCdcSourceBuilder:
         return self
 
     def build(self) -> PostgresCdcSource:
-        """The source."""
+        """The source; refused without a database and tables, and for databases other than PostgreSQL."""
         if self._connection is None or not self._tables:
             raise ProgramError(
                 "change data capture needs set_connection_options(...) and set_tables('schema.table', ...)"

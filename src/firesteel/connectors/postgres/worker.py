@@ -29,7 +29,7 @@ BATCH_SIZE, BATCHES = 1000, 16
 #: How soon the thread notices that something is confirmed, or that it is to end.
 PAUSE_SECONDS = 0.1
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class CdcWorker:
                     raise
                 if now - failing_since > self._settings.patience_seconds:
                     raise self._explained(error, is_taken) from error
-                _log.warning("changes cannot be read, which is tried again: %s", error)
+                _LOG.warning("changes cannot be read, which is tried again: %s", error)
                 self._stopped.wait(0.5)
 
     def _explained(self, error: Exception, is_taken: bool) -> Exception:

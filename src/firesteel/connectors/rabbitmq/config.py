@@ -56,19 +56,19 @@ class RMQConnectionConfig:
         return self.host
 
     def get_port(self) -> int:
-        """The port."""
+        """The port beside the host; 5672 unless told."""
         return self.port
 
     def get_virtual_host(self) -> str:
-        """The virtual host."""
+        """Which of the broker's name spaces is used; ``/`` unless told."""
         return self.virtual_host
 
     def get_user_name(self) -> str:
-        """The user."""
+        """Who connects; ``guest`` unless told."""
         return self.user_name
 
     def get_password(self) -> str:
-        """The password."""
+        """How he proves it; ``guest`` unless told."""
         return self.password
 
     def get_uri(self) -> str | None:

@@ -37,7 +37,7 @@ COUNT = 1000
 BLOCK_MILLISECONDS = 500
 BEGINNING = "0-0"
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class RedisStreamSource(BlockingSource[Any]):
         """Entries behind the position must still be there."""
         info = self._info(client, stream)
         if info is None:
-            _log.warning("there is no stream %r at %s yet: waiting for it", stream, place_of(self.url))
+            _LOG.warning("there is no stream %r at %s yet: waiting for it", stream, place_of(self.url))
         if position == BEGINNING or self.allow_trimmed or position == self.start:
             return
         last = BEGINNING if info is None else text(info["last-generated-id"])

@@ -187,7 +187,7 @@ class KafkaSourceBuilder(Generic[E]):
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder[E]:
-        """Set several properties."""
+        """Set properties of the source or of its clients; others that were set stay."""
         for key, value in props.items():
             self.set_property(key, value)
         return self

@@ -113,7 +113,7 @@ class FileSource(SplitFileSource[T]):
 
 
 class FileSourceBuilder(Generic[E]):
-    """Builds a `FileSource`."""
+    """Collects what a `FileSource` reads and how; unless told, the files that are there at the start."""
 
     def __init__(self, stream_format: FileFormat[E], *paths: str) -> None:
         if not paths:
@@ -149,7 +149,7 @@ class FileSourceBuilder(Generic[E]):
         return self
 
     def build(self) -> FileSource[E]:
-        """Return the source."""
+        """Return the source of what was set so far."""
         return self._source
 
 

@@ -1,10 +1,11 @@
 """A batch announces its keys: tells the state which keys come next, before anything under them is read or changed.
 
-Only while the state asks for it (``state.tracks``); see `firesteel.state.keyed_backend`.
+Only while the state asks for it (``state.tracks``), and nobody but this module looks: see `firesteel.state.keyed_backend`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from firesteel.plan.keys import KeyOf, keys_of
@@ -12,7 +13,19 @@ from firesteel.runtime.operator import Operator
 from firesteel.state.keyed_backend import KeyedBackend
 
 
-def announced_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend) -> list[Any]:
+def announce_batch(
+    operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend
+) -> list[Any] | None:
+    """A batch comes next. Returns its keys if they had to be announced, None if nothing had to be done."""
+    return _announced_keys(operator, values, key_of, state) if state.tracks else None
+
+
+def batch_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend) -> Iterable[Any]:
+    """A batch comes next: its keys, which have been announced if the state asks for it."""
+    return _announced_keys(operator, values, key_of, state) if state.tracks else keys_of(key_of, values)
+
+
+def _announced_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend) -> list[Any]:
     """The keys of a batch, in its order, after they were announced; leaves a new cursor over the batch."""
     operator.cursor = cursor = iter(values)
     computed = keys_of(key_of, values)
@@ -39,5 +52,4 @@ class KeyedBatches:
 
     def announce(self, operator: Operator, values: list[Any]) -> None:
         """A batch comes next; nothing is done while the state does not ask for its keys."""
-        if self._state.tracks:
-            announced_keys(operator, values, self._key_of, self._state)
+        announce_batch(operator, values, self._key_of, self._state)

@@ -75,10 +75,10 @@ class BroadcastSideContext(_SideContext):
         state = self._state.get_keyed_state(state_descriptor)
         try:
             for key in self._state.keys_of(state_descriptor.get_name()):
-                self._state.current_key = key
+                self._state.turn_to_announced(key)  # by `keys_of`
                 function(shown(key), state)
         finally:
-            self._state.current_key = ON_BROADCAST_SIDE
+            self._state.turn_to_no_key(ON_BROADCAST_SIDE)
 
     @override
     def timer_service(self) -> NoReturn:
@@ -128,5 +128,5 @@ class BroadcastProcessOperator(ProcessOperator):
     @override
     def process_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the broadcast input, during which no key is set."""
-        self._state.current_key = ON_BROADCAST_SIDE
+        self._state.turn_to_no_key(ON_BROADCAST_SIDE)
         super().process_second(values, timestamps)

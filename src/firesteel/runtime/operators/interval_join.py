@@ -19,7 +19,7 @@ from firesteel.contracts.output_tag import OutputTag
 from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import IntervalJoinSpec
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import announce_batch
 from firesteel.runtime.operators.emission import Emission
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.operators.private_values import protection
@@ -125,8 +125,7 @@ class IntervalJoinOperator(FunctionOperator):
             raise ProgramError(_NO_TIME)
         key_of = self._keys[side]
         assert key_of is not None
-        if self._state.tracks:
-            announced_keys(self, values, key_of, self._state)
+        announce_batch(self, values, key_of, self._state)
         self.cursor = cursor = self._pace.begin(values)
         self._emission.add_all(self._calls_of(side, key_of, cursor, timestamps))
         self.left = self._pace.end()
@@ -142,6 +141,7 @@ class IntervalJoinOperator(FunctionOperator):
             if time < self.current_watermark:
                 self._divert(side, value, time)
             else:
+                # Announced with its batch; a call would be one more for every record.
                 key = self._state.current_key = key_of(value)
                 # The function may change what it is given: records that stay here are others.
                 self._remember(side, key, self._private(value), time)

@@ -93,6 +93,7 @@ def create_loop(
     the time of the record set, and adds what it gives to the emission: as values, when it is ``guarded``, and
     to the side output of its tag, when results may be ``tagged``. ``few``: a call gives a handful of results at most.
     """
+    # The key was announced with the batch; a call would be one more for every record.
     names = ["value", *(["emission.now_at"] if timed else []), *(["state.current_key"] if keyed else [])]
     sources = ["cursor", *(["timestamps"] if timed else []), *(["keys"] if keyed else [])]
     source = _TEMPLATE.format(

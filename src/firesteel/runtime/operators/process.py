@@ -5,25 +5,23 @@ A process function yields results, and ``tag, value`` pairs for side outputs; `e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from firesteel.common._override import override
 from firesteel.common.errors import JobExecutionError, UnsupportedOperationError, short_repr
-from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
 from firesteel.contracts.functions import KeyedProcessFunction
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.timers import TimeDomain, TimerService
-from firesteel.plan.keys import KeyOf, keys_of
+from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.value_key import shown
 from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.few_results import gives_few, never_tags
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import KeyedBatches, announced_keys
+from firesteel.runtime.operators.announced import KeyedBatches, batch_keys
 from firesteel.runtime.operators.emission import Emission, protects
-from firesteel.runtime.operators.function_operator import FunctionOperator
+from firesteel.runtime.operators.function_operator import FunctionOperator, TimerOperator
 from firesteel.runtime.operators.tolerance import Tolerance
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
 from firesteel.runtime.user_function import UserFunction
@@ -68,7 +66,7 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
         return self.domain
 
 
-class ProcessOperator(FunctionOperator):
+class ProcessOperator(TimerOperator):
     """``process_element`` over one input, or ``process_element1`` and ``process_element2`` over two."""
 
     def __init__(
@@ -125,11 +123,7 @@ class ProcessOperator(FunctionOperator):
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
         key_of = self._keys[index]
-        keys: Iterator[Any] | None = None
-        if key_of is not None:
-            keys = iter(keys_of(key_of, values))
-            if self._state.tracks:
-                keys = iter(announced_keys(self, values, key_of, self._state))
+        keys = None if key_of is None else iter(batch_keys(self, values, key_of, self._state))
         self.cursor = cursor = self._pace.begin(values)
         self._emission.call_each(
             cursor,
@@ -150,47 +144,10 @@ class ProcessOperator(FunctionOperator):
     def on_watermark(self, timestamp: int) -> None:
         """Fire the timers that are due and let their results go, then pass the watermark on."""
         self.current_watermark = timestamp
-        if isinstance(self._timers, KeyedTimers):
-            if self._fires_all_at_end and timestamp == MAX_TIMESTAMP:
-                self._timers.ignore_new()
-            self._fire(self._timers.event_time.due(timestamp), TimeDomain.EVENT_TIME)
+        self._fire_event_time(timestamp)
         self.output.watermark(timestamp)
 
     @override
-    def awaits_event_time(self) -> bool:
-        return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
-
-    one_key_at_a_time = forgets_keys = True
-
-    @override
-    def end_keys(self) -> None:
-        """All timers of the key fire, in a time in which everything has happened; the next key begins before all time."""
-        if isinstance(self._timers, KeyedTimers):
-            self.current_watermark = MAX_TIMESTAMP
-            self._timers.ignore_new()
-            self._fire(self._timers.event_time.due(MAX_TIMESTAMP), TimeDomain.EVENT_TIME)
-            self._fire(self._timers.processing_time.due(MAX_TIMESTAMP), TimeDomain.PROCESSING_TIME)
-            self._timers.accept_new()
-            self.current_watermark = MIN_TIMESTAMP
-
-    @override
-    def next_deadline(self) -> float:
-        """The time of the next processing-time timer."""
-        return self._timers.next_deadline() if isinstance(self._timers, KeyedTimers) else math.inf
-
-    @override
-    def on_time(self, now: float) -> None:
-        """Fire the processing-time timers that are due."""
-        assert isinstance(self._timers, KeyedTimers)
-        self._fire(self._timers.processing_time.due(to_millis(now)), TimeDomain.PROCESSING_TIME)
-
-    @override
-    def finish(self) -> None:
-        """In BATCH every timer fires at the end; in STREAMING processing-time timers die with the job."""
-        if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
-            self._timers.ignore_new()
-            self._fire(self._timers.processing_time.due(MAX_TIMESTAMP), TimeDomain.PROCESSING_TIME)
-
     def _fire(self, due: Iterator[tuple[int, Any]], domain: TimeDomain) -> None:
         """Call ``on_timer`` for each timer, with its key in context; results leave in batches."""
         context, emission = self._contexts[0], self._emission
@@ -225,16 +182,18 @@ class ProcessOperator(FunctionOperator):
 class CoOperator(FunctionOperator):
     """What ``CoMapFunction`` and ``CoFlatMapFunction`` share: a call for each of two inputs."""
 
+    #: The method for each of them.
+    methods: tuple[str, str]
+
     def __init__(
         self,
         function: UserFunction,
-        methods: tuple[str, str],
         keys: tuple[KeyOf | None, ...],
         state: KeyedBackend,
         tolerance: Tolerance | None = None,
     ) -> None:
         super().__init__(function)
-        self._calls = [self._expanding(call) for call in co_calls(function, methods, keys, state)]
+        self._calls = [self._expanding(call) for call in co_calls(function, self.methods, keys, state)]
         self._batches = co_batches(function, keys, state)
         self._tolerance = tolerance
 
@@ -276,14 +235,7 @@ class CoOperator(FunctionOperator):
 class CoMapOperator(CoOperator):
     """``map1`` and ``map2``; a result of None is dropped, as in Flink's Python API."""
 
-    def __init__(
-        self,
-        function: UserFunction,
-        keys: tuple[KeyOf | None, ...],
-        state: KeyedBackend,
-        tolerance: Tolerance | None = None,
-    ) -> None:
-        super().__init__(function, ("map1", "map2"), keys, state, tolerance)
+    methods = ("map1", "map2")
 
     @override
     def _expanding(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -297,14 +249,7 @@ class CoMapOperator(CoOperator):
 class CoFlatMapOperator(CoOperator):
     """``flat_map1`` and ``flat_map2``."""
 
-    def __init__(
-        self,
-        function: UserFunction,
-        keys: tuple[KeyOf | None, ...],
-        state: KeyedBackend,
-        tolerance: Tolerance | None = None,
-    ) -> None:
-        super().__init__(function, ("flat_map1", "flat_map2"), keys, state, tolerance)
+    methods = ("flat_map1", "flat_map2")
 
 
 def co_calls(
@@ -332,7 +277,9 @@ def keyed_call(function: Callable[[Any], Any], key_of: KeyOf, state: KeyedBacken
     """``function`` called with the state's current key set to the key of its argument."""
 
     def call(value: Any) -> Any:
-        state.current_key = key_of(value)
+        state.current_key = key_of(
+            value
+        )  # announced with its batch; a call would be one more for every record
         return function(value)
 
     return call

@@ -6,7 +6,6 @@ error of the operators behind passes through the user's code, which might swallo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
@@ -20,7 +19,7 @@ from firesteel.common.errors import (
     describe_function,
     short_repr,
 )
-from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP, to_millis
+from firesteel.common.time import MIN_TIMESTAMP
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.contracts.stream_operators import (
@@ -29,7 +28,7 @@ from firesteel.contracts.stream_operators import (
     StreamOperator,
     StreamOperatorContext,
 )
-from firesteel.contracts.timers import TimerService
+from firesteel.contracts.timers import TimeDomain, TimerService
 from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.plan.state_handles import CheckpointOrder
@@ -38,9 +37,9 @@ from firesteel.runtime import operator as protocol
 from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.elements import LatencyMarker
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import announce_batch
 from firesteel.runtime.operators.emission import EMIT_AT
-from firesteel.runtime.operators.function_operator import FunctionOperator
+from firesteel.runtime.operators.function_operator import TimerOperator
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.key_context import NoKey
@@ -233,7 +232,7 @@ class _Context(StreamOperatorContext):
         self._shell.for_each(values, timestamps, function)
 
 
-class RawOperator(FunctionOperator):
+class RawOperator(TimerOperator):
     """``process_batch`` over one input, or ``process_batch1`` and ``process_batch2`` over two."""
 
     def __init__(
@@ -354,7 +353,8 @@ class RawOperator(FunctionOperator):
         keys = self._keys_of(values)
         self.cursor = cursor = iter(values)
         for value, timestamp in zip(cursor, _times(timestamps), strict=False):
-            # Here, and not in the zip: the cursor has passed the record when its key cannot be computed.
+            # Here, and not in the zip: the cursor has passed the record when its key cannot be computed. Announced with
+            # the batch; a call would be one more for every record.
             state.current_key = next(keys)
             gathered.now_at = timestamp
             function(value, timestamp)
@@ -364,9 +364,8 @@ class RawOperator(FunctionOperator):
         key_of = self._keys[self._input]
         if key_of is None:
             return repeat(_UNKEYED_INPUT)
-        if self._state.tracks:
-            return iter(announced_keys(self, values, key_of, self._state))
-        return map(key_of, values)
+        announced = announce_batch(self, values, key_of, self._state)
+        return map(key_of, values) if announced is None else iter(announced)
 
     def _note_record(self, error: Exception | SystemExit, values: list[Any]) -> None:
         if self.cursor is not None:
@@ -377,7 +376,7 @@ class RawOperator(FunctionOperator):
 
     def _no_record_at_hand(self) -> None:
         self.gathered.now_at = None
-        self._state.current_key = NO_RECORD_AT_HAND
+        self._state.turn_to_no_key(NO_RECORD_AT_HAND)
 
     def next_selection(self) -> InputSelection:
         """Which input the user's operator wants to read next; only for one that is `InputSelectable`."""
@@ -393,50 +392,19 @@ class RawOperator(FunctionOperator):
     # Time ---------------------------------------------------------------------------------------------
 
     @override
-    def awaits_event_time(self) -> bool:
-        return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
-
-    @override
     def on_watermark(self, timestamp: int) -> None:
         """Fire the timers that are due, then let the user's operator decide about the watermark."""
         self.current_watermark = timestamp
-        if isinstance(self._timers, KeyedTimers):
-            if self._fires_all_at_end and timestamp == MAX_TIMESTAMP:
-                self._timers.ignore_new()
-            self._fire(self._timers.event_time.due(timestamp), self._user.on_event_time, timed=True)
+        self._fire_event_time(timestamp)
         self._user.process_watermark(timestamp)
         self._flush()
 
-    one_key_at_a_time = forgets_keys = True
-
     @override
-    def end_keys(self) -> None:
-        """All timers of the key fire, in a time in which everything has happened; the next key begins before all time."""
-        if isinstance(self._timers, KeyedTimers):
-            self.current_watermark = MAX_TIMESTAMP
-            self._timers.ignore_new()
-            self._fire(self._timers.event_time.due(MAX_TIMESTAMP), self._user.on_event_time, timed=True)
-            self._fire(
-                self._timers.processing_time.due(MAX_TIMESTAMP), self._user.on_processing_time, timed=False
-            )
-            self._timers.accept_new()
-            self.current_watermark = MIN_TIMESTAMP
-
-    @override
-    def next_deadline(self) -> float:
-        """The time of the next processing-time timer."""
-        return self._timers.next_deadline() if isinstance(self._timers, KeyedTimers) else math.inf
-
-    @override
-    def on_time(self, now: float) -> None:
-        """Fire the processing-time timers that are due."""
-        assert isinstance(self._timers, KeyedTimers)
-        due = self._timers.processing_time.due(to_millis(now))
-        self._fire(due, self._user.on_processing_time, timed=False)
-
-    def _fire(self, due: Iterator[tuple[int, Any]], callback: Callable[[int], None], *, timed: bool) -> None:
+    def _fire(self, due: Iterator[tuple[int, Any]], domain: TimeDomain) -> None:
         """Call back for each timer, with its key; what a processing-time timer emits has no event time."""
         state, gathered = self._state, self.gathered
+        timed = domain is TimeDomain.EVENT_TIME
+        callback = self._user.on_event_time if timed else self._user.on_processing_time
         for time, key in due:
             state.turn_to(key)
             gathered.now_at = time if timed else None
@@ -451,10 +419,7 @@ class RawOperator(FunctionOperator):
     @override
     def finish(self) -> None:
         """In BATCH all timers fire first; then the user's operator emits its last results."""
-        if self._fires_all_at_end and isinstance(self._timers, KeyedTimers):
-            self._timers.ignore_new()
-            due = self._timers.processing_time.due(MAX_TIMESTAMP)
-            self._fire(due, self._user.on_processing_time, timed=False)
+        super().finish()
         self._no_record_at_hand()
         self._user.finish()
         self._flush()

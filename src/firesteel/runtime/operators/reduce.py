@@ -11,10 +11,10 @@ from typing import Any
 
 from firesteel.common._override import override
 from firesteel.common._values import ATOMIC, MISSING, private, private_all
-from firesteel.plan.keys import KeyOf, keys_of
+from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import batch_keys
 from firesteel.runtime.operators.emission import EMIT_AT, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
@@ -50,9 +50,7 @@ class ReduceOperator(FunctionOperator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
-        keys = iter(keys_of(self._key_of, values))
-        if self._state.tracks:
-            keys = iter(announced_keys(self, values, self._key_of, self._state))
+        keys = iter(batch_keys(self, values, self._key_of, self._state))
         self.cursor = cursor = self._pace.begin(values)
         results = self._reduce_all(cursor, self._in_context(keys) if self._in_key_context else keys)
         self.left = left = self._pace.end()
@@ -62,7 +60,7 @@ class ReduceOperator(FunctionOperator):
     def _in_context(self, keys: Iterator[Any]) -> Iterator[Any]:
         """The keys, each one made the current one: the function may have got hold of state."""
         state = self._state
-        for state.current_key in keys:
+        for state.current_key in keys:  # announced with the batch; a call would be one more for every record
             yield state.current_key
 
     def _reduce_all(self, values: Iterator[Any], keys: Iterator[Any]) -> list[Any]:

@@ -38,7 +38,7 @@ from firesteel.runtime.services import TaskServices
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.keyed_backend import KeyedBackend
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class RecordContext(SinkFunction.Context):
@@ -163,7 +163,9 @@ class PrintOperator(Operator):
 
 def _in_key_context(invoke: Callable[..., Any], key_of: KeyOf, state: KeyedBackend) -> Callable[..., Any]:
     def call(value: Any, *context: Any) -> Any:
-        state.current_key = key_of(value)
+        state.current_key = key_of(
+            value
+        )  # announced with its batch; a call would be one more for every record
         return invoke(value, *context)
 
     return call
@@ -429,7 +431,7 @@ def _known(entry: Pending) -> int | None:
 def _left_over(entry: Pending, request: CommitRequest) -> Pending | None:
     """What is to be tried again."""
     if request.outcome is CommitOutcome.FAILED:
-        _log.warning(
+        _LOG.warning(
             "%s of checkpoint %d was given up, it will never be seen: %s",
             short_repr(entry.committable),
             entry.checkpoint_id,

@@ -37,7 +37,7 @@ SPLITS = "\0splits"
 #: Not empty once a source has taken part in a checkpoint: then no splits mean that all have been read.
 BEGUN = "\0begun"
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class SourceOperator(Operator):
@@ -349,7 +349,7 @@ class ReaderSource:
 
     def _warn(self, context: OperatorContext) -> None:
         if context.checkpointing and self._subtask == 0:
-            _log.warning(
+            _LOG.warning(
                 "%s cannot go back to where it was at a checkpoint: after a failure it continues with what comes then",
                 context.runtime.get_task_name(),
             )

@@ -15,7 +15,7 @@ from firesteel.common.errors import ProgramError, short_repr
 from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import WithStateKind
 from firesteel.runtime.operator import OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import announce_batch
 from firesteel.runtime.operators.emission import Emission
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
@@ -54,8 +54,7 @@ class WithStateOperator(FunctionOperator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Apply the function to every value and its key's state."""
-        if self._state.tracks:
-            announced_keys(self, values, self._key_of, self._state)
+        announce_batch(self, values, self._key_of, self._state)
         self.cursor = cursor = self._pace.begin(values)
         if self._kind is WithStateKind.FLAT_MAP:
             self._emission.call_each(cursor, timestamps, self._call_with_state, guarded=True)

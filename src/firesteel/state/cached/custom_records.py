@@ -42,7 +42,7 @@ class CheckedStore:
         return records
 
     def put_all(self, records: list[Record], gone: list[bytes]) -> None:
-        """Store and remove records."""
+        """Store records and remove others, in one call of the user's store."""
         self._call("put_all", records, gone)
 
     def scan(self, after: bytes, count: int) -> list[Record]:
@@ -58,7 +58,7 @@ class CheckedStore:
         return records
 
     def close(self) -> None:
-        """Close the user's store."""
+        """Close the user's store; what it raises is an error with its name."""
         self._call("close")
 
     def _list(self, method: str, *arguments: Any) -> list[Any]:

@@ -116,7 +116,22 @@ class SpillingMapState(_Spilling, HeapMapState):
         return dict(stored.items()) if type(stored) is LargeMap else stored
 
 
-class SpillingListState(_Spilling, HeapListState):
+class _SpillingList(_Spilling):
+    """What lists share, whether their elements expire or not."""
+
+    @override
+    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
+        """Move what ``key`` has in the namespaces ``sources`` into ``target``, in the order given."""
+        super().merge_namespaces(key, target, sources)
+        _settle_in(self.spills, self._table, (key, target))
+
+    @override
+    def merged(self, old: Any, new: Any) -> Any:
+        """Both lists; elements that expire keep their times."""
+        return _merged_lists(self.spills, old, new)
+
+
+class SpillingListState(_SpillingList, HeapListState):
     """A list of any size."""
 
     @override
@@ -159,16 +174,6 @@ class SpillingListState(_Spilling, HeapListState):
         self.spills.delete_collection(old)  # now: the values may have been those of the old list
         if not len(new):
             self.clear()
-
-    @override
-    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        """Move what ``key`` has in the namespaces ``sources`` into ``target``, in the order given."""
-        super().merge_namespaces(key, target, sources)
-        _settle_in(self.spills, self._table, (key, target))
-
-    @override
-    def merged(self, old: Any, new: Any) -> Any:
-        return _merged_lists(self.spills, old, new)
 
     def _spill(self) -> None:
         current = self._keys.current_key
@@ -265,7 +270,7 @@ class SpillingTtlMapState(_Spilling, TtlMapState):
         return None if alive is GONE else self._bare(alive)
 
 
-class SpillingTtlListState(_Spilling, TtlListState):
+class SpillingTtlListState(_SpillingList, TtlListState):
     """A list of any size whose elements expire one by one."""
 
     @override
@@ -320,17 +325,6 @@ class SpillingTtlListState(_Spilling, TtlListState):
         self.spills.delete_collection(old)
         if not len(new):
             self.clear()
-
-    @override
-    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        """Move what ``key`` has in the namespaces ``sources`` into ``target``, in the order given."""
-        super().merge_namespaces(key, target, sources)
-        _settle_in(self.spills, self._table, (key, target))
-
-    @override
-    def merged(self, old: Any, new: Any) -> Any:
-        """Both lists; each element keeps its time."""
-        return _merged_lists(self.spills, old, new)
 
     def _spill(self) -> None:
         current = self._keys.current_key

@@ -18,7 +18,7 @@ from firesteel.contracts.windows import MergingWindowAssigner, Trigger, WindowAs
 from firesteel.plan.keys import KeyOf, keys_of
 from firesteel.plan.operator_specs import RuntimeMode, WindowSpec
 from firesteel.runtime.operator import FUNCTION_LIST, FunctionState, Operator, OperatorContext, Timestamps
-from firesteel.runtime.operators.announced import announced_keys
+from firesteel.runtime.operators.announced import announce_batch
 from firesteel.runtime.operators.private_values import protection
 from firesteel.runtime.operators.windows.output import (
     AggregatedContents,
@@ -177,8 +177,7 @@ class WindowingOperator(Operator):
 
     def _announce(self, timestamps: Iterable[Any], values: list[Any]) -> None:
         """Tell a snapshot in progress what is about to change."""
-        if self._state.tracks:
-            announced_keys(self, values, self._definition.key_of, self._state)
+        announce_batch(self, values, self._definition.key_of, self._state)
 
     def _add_batch(self, timestamps: Iterable[Any], values: Iterator[Any], keys: Iterable[Any]) -> None:
         """Add records, and fire what they make fire."""

@@ -47,7 +47,7 @@ class CountWindowOperator(WindowingOperator):
                 self._fire(key, (number - size) // slide, opened.pop(0))
 
     def _fire(self, key: Any, id: int, contents: Any) -> None:
-        self._state.current_key = key
+        self._state.turn_to_announced(key)  # with the batch
         window = CountWindow(id)
         # Lists of windows that overlap share their elements.
         is_kept = self._size > self._slide and not self._definition.contents.is_single

@@ -30,7 +30,7 @@ _CONTINUE = TriggerResult.CONTINUE
 
 
 class WindowOperator(WindowingOperator):
-    """The general window operator."""
+    """Asks assigner, trigger and evictor about every record and timer, and so needs to know none of them."""
 
     def __init__(
         self, definition: WindowDefinition, restored: Callable[[], Iterable[OpenWindow]] = tuple
@@ -62,8 +62,7 @@ class WindowOperator(WindowingOperator):
         key, window, contents, has_fired = open_window
         state = self._state
         state.turn_to(key)
-        if state.tracks:
-            state.touch_pairs(((key, window),))
+        state.announce_pairs(((key, window),))
         self._table[key, window] = contents
         if self._merging is not None:
             self._merging.setdefault(key, {})[window] = window
@@ -77,6 +76,7 @@ class WindowOperator(WindowingOperator):
     @override
     def _add_batch(self, timestamps: Iterable[Any], values: Iterator[Any], keys: Iterable[Any]) -> None:
         state, add_element = self._state, self._add_element
+        # The keys were announced with the batch; a call would be one more for every record.
         for timestamp, value, state.current_key in zip(timestamps, values, keys, strict=False):
             add_element(value, timestamp)
 
@@ -123,8 +123,7 @@ class WindowOperator(WindowingOperator):
         self, key: Any, window: Any, state_window: Any, value: Any, known: int, timestamp: int | None
     ) -> None:
         table, entry = self._table, (key, state_window)
-        if self._state.tracks:
-            self._state.touch_pairs((entry,))
+        self._state.announce_pairs((entry,))
         old = table.get(entry, MISSING)
         if self._evicting is not None:
             table[entry] = self._evicting.add(old, value, timestamp)
@@ -219,10 +218,9 @@ class WindowOperator(WindowingOperator):
             self._trigger.clear(window, context)
             self._delete_cleanup_timer(window)
         table = self._table
-        if self._state.tracks:
-            self._state.touch_pairs(
-                [(key, old_state_window) for old_state_window in (state_window, *absorbed)]
-            )
+        self._state.announce_pairs(
+            [(key, old_state_window) for old_state_window in (state_window, *absorbed)]
+        )
         merge = (self._evicting or self._contents).merge
         for old_state_window in absorbed:
             new = table.pop((key, old_state_window), MISSING)
@@ -273,8 +271,7 @@ class WindowOperator(WindowingOperator):
         if self._is_gone(ends, time, is_same_clock):
             return
         is_last = is_same_clock and time == ends
-        if self._state.tracks:
-            self._state.touch_pairs(((key, state_window),))
+        self._state.announce_pairs(((key, state_window),))
         context = self._context
         context.turn_to(window)
         call = self._trigger.on_event_time if is_event_time else self._trigger.on_processing_time

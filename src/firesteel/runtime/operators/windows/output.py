@@ -47,14 +47,8 @@ class WindowStates(KeyedStateStore):
         self._backend = state
         self._scope: NamespaceScope = state.scope()
         self._names: dict[str, None] = {}
-
-    def turn_to(self, window: Any) -> tuple[Any, Any]:
-        """From now on the state of ``window`` and the current key: the pair that it is stored under."""
-        self._scope.set_namespace(window)
-        entry: tuple[Any, Any] = self._scope.current_key
-        if self._backend.tracks:
-            self._backend.touch_pairs((entry,))
-        return entry
+        #: From now on the state of a window and the current key; returns the pair that it is stored under.
+        self.turn_to = self._scope.turn_to
 
     def get(self, state_descriptor: StateDescriptor) -> Any:
         """State of the kind that the descriptor describes."""
@@ -68,8 +62,8 @@ class WindowStates(KeyedStateStore):
 
     def forget(self, key: Any, window: Any) -> None:
         """The window is over: whatever was not cleared goes now."""
-        if self._names and self._backend.tracks:
-            self._backend.touch_pairs(((key, window),))
+        if self._names:
+            self._backend.announce_pairs(((key, window),))
         self._backend.clear_namespace(key, window, self._names)
 
     get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get

@@ -168,7 +168,7 @@ class SessionWindowOperator(DefaultTriggerOperator):
 
     def _fire(self, session: Session, is_last: bool) -> None:
         session.has_fired = True
-        self._state.current_key = session.key
+        self._state.turn_to_announced(session.key)  # with the batch of its record, or by the timer
         result = self._definition.contents.result(session.contents)
         window = TimeWindow(session.start, session.end)
         self._results.fire(session.key, window, result, is_kept=not is_last)
@@ -190,7 +190,6 @@ class SessionWindowOperator(DefaultTriggerOperator):
                 return
         self._store.remove(session)
         if self._results.needs_clear:  # sessions have no state of their own
-            self._state.current_key = session.key
             self._results.clear(session.key, TimeWindow(session.start, session.end))
 
     # Time ---------------------------------------------------------------------------------------------

@@ -57,9 +57,8 @@ class TriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssig
         """From now on ``result``, which the ``old`` windows became."""
         self.turn_to(result)
         self._merged = old
-        if self._state.tracks:
-            key = self._state.current_key
-            self._state.touch_pairs([(key, window) for window in old])
+        key = self._state.current_key
+        self._state.announce_pairs([(key, window) for window in old])
 
     @override
     def get_current_processing_time(self) -> int:
