@@ -18,20 +18,39 @@ from typing import Any
 from firesteel.common._values import ATOMIC, private, private_all
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.runtime.changes_nothing import changes_nothing
+from firesteel.runtime.harmless import are_as_usual
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.loops import ASIDE, EMIT_AT, create_loop
 
-__all__ = ["EMIT_AT", "Emission", "protects"]
+__all__ = ["EMIT_AT", "Emission", "Watch", "protects"]
 
 
 def protects(context: OperatorContext, *calls: Callable[..., Any]) -> bool:
     """Whether what these functions emit has to be made a value.
 
-    It need not when they provably never change anything in place, and nobody behind them does, either.
+    It need not when they provably never change anything in place, and nobody behind them does, either. That is proven for
+    records whose classes leave operators alone: where it says no, `Watch` asks about them.
     """
     if not context.protects:
         return False
     return not (context.output.is_settled() and all(changes_nothing(call) for call in calls))
+
+
+class Watch:
+    """Looks for records of classes that define operators or methods which the proofs believe to know.
+
+    Once one has come, nothing is proven any more: it may have got into the state, or into other records.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._looks = context.protects
+
+    def finds(self, values: list[Any]) -> bool:
+        """Whether one has come, in this batch or before it."""
+        if self._looks and not are_as_usual(values):
+            self._looks, self.finds = False, lambda values: True  # type: ignore[method-assign]
+            return True
+        return False
 
 
 class Emission:
