@@ -29,7 +29,7 @@ from typing import Any
 
 from firesteel.common.types import Row, RowKind
 
-__all__ = ["ATOMIC", "MISSING", "is_immutable", "private", "private_all", "private_batch"]
+__all__ = ["ATOMIC", "MET", "MISSING", "is_immutable", "private", "private_all", "private_batch"]
 
 #: Stands for no value where None is one.
 MISSING: Any = object()
@@ -71,6 +71,8 @@ ATOMIC: set[type] = {
 _all_atomic = ATOMIC.issuperset
 _JUST_TUPLES = {tuple}
 _HEAP_TYPE = 1 << 9  # of type.__flags__: a class made by a class statement
+#: All classes of which something was to be copied, in the order in which they came.
+MET: list[type] = []
 #: What is raised for what cannot be copied.
 _UNCOPYABLE = (TypeError, copy.Error, pickle.PickleError)
 _PASSED = -1  # in a memo, where no id is negative: something that cannot be copied was given back as it is
@@ -197,7 +199,9 @@ def _steps(value: Any, memo: Memo) -> Steps:
     kind = type(value)
     if kind in ATOMIC:
         return value
-    copier = _COPIERS.get(kind) or _choose_copier(kind)
+    copier = _COPIERS.get(kind)
+    if copier is None:
+        copier = _COPIERS[kind] = _choose_copier(kind)
     if copier is _as_it_is:
         return value
     if copier is _copy_tuple:
@@ -415,6 +419,7 @@ _COPIERS: dict[type, Copier] = {
 
 
 def _choose_copier(kind: type) -> Copier:
+    MET.append(kind)
     if issubclass(kind, enum.Enum | type) or kind.__module__.partition(".")[0] == "pyarrow":
         ATOMIC.add(kind)  # members of enums are single objects; Arrow's data never changes
         return _as_it_is

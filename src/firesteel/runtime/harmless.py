@@ -25,7 +25,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from firesteel.common._values import ATOMIC, MISSING
+from firesteel.common._values import ATOMIC, MET, MISSING
 from firesteel.common.types import Row
 
 __all__ = [
@@ -40,6 +40,8 @@ __all__ = [
     "is_as_usual",
     "is_constant",
     "may_be_used",
+    "meets_unusual",
+    "notice",
     "reads_attribute",
     "reads_method",
     "words",
@@ -183,6 +185,31 @@ def is_as_usual(kind: type) -> bool:
     )
     (_USUAL if found else _UNUSUAL).add(kind)
     return found
+
+
+class _Noticed:
+    """What is known of the classes that this process has met; every one of them is asked about once."""
+
+    unusual = False
+    looked_at = 0  # of `MET`
+
+
+def notice(values: Sequence[Any]) -> None:
+    """Take note of the classes of records that come from elsewhere, and that nobody here has copied."""
+    if not _Noticed.unusual and not are_as_usual(values):
+        _Noticed.unusual = True
+
+
+def meets_unusual() -> bool:
+    """Whether this process has met a class that is not `is_as_usual`.
+
+    It has met those of records that came from elsewhere (`notice`), and of all that was copied. What functions make of
+    other classes is copied, because they are not proven: so they are met before anybody else gets them.
+    """
+    while _Noticed.looked_at < len(MET) and not _Noticed.unusual:
+        _Noticed.unusual = not is_as_usual(MET[_Noticed.looked_at])
+        _Noticed.looked_at += 1
+    return _Noticed.unusual
 
 
 def _is_of_python(kind: type) -> bool:

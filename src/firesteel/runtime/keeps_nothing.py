@@ -19,8 +19,8 @@ What a yes does not mean:
 
 What it rests on: instructions and calls run Python code of the arguments' own classes (``a + b``, ``a[0]``, ``for x in
 a``, ``str(a)``, ``a.get(k)``). The answer holds where these mean what they mean for built-in types: they give something
-new or a part of the operands and keep nothing. `harmless.are_as_usual` tells for the arguments whether their classes
-define any of them anew, and whoever uses the answer has to ask; of what is *in* the arguments it is assumed. Plain attributes are another matter, because
+new or a part of the operands and keep nothing. `harmless.meets_unusual` tells whether there are classes that
+define any of them anew, and whoever uses the answer has to ask. Plain attributes are another matter, because
 an attribute of a class is shared by all instances and enums hand out the same object every time: ``lambda order:
 order.tags`` is accepted only together with the class of the argument, which is then looked at. And globals are looked
 up once: whoever replaces ``json.loads`` or ``len`` later is on their own. So are variables of outer functions: those

@@ -5,16 +5,17 @@ from __future__ import annotations
 import collections
 import datetime
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pytest
 
-from firesteel.common import Configuration, Row, Types
+from firesteel.common import Configuration, Row, Types, _values
 from firesteel.datastream import KeyedCoProcessFunction, KeyedProcessFunction, ReduceFunction
 from firesteel.datastream.state import ValueStateDescriptor
 from firesteel.runtime.changes_nothing import changes_nothing
-from firesteel.runtime.harmless import are_as_usual, is_as_usual
+from firesteel.runtime.harmless import _Noticed, are_as_usual, is_as_usual, meets_unusual, notice
 from firesteel.runtime.keeps_nothing import keeps_nothing
 from firesteel.testing import simulated_environment
 
@@ -216,6 +217,31 @@ class Summed(ReduceFunction):
         return value1 + value2
 
 
+@pytest.fixture(autouse=True)
+def nothing_met(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What tests do with these classes is new to the process, and forgotten afterwards."""
+    before = len(_values.MET)
+    monkeypatch.setattr(_Noticed, "unusual", False)
+    monkeypatch.setattr(_Noticed, "looked_at", before)
+    yield
+    for kind in _values.MET[before:]:
+        del _values._COPIERS[kind]
+    del _values.MET[before:]
+
+
+def test_classes_are_met_when_something_is_copied_or_comes_from_elsewhere() -> None:
+    _values.private([("a", Order(1))])
+    notice([Order(1), 2])
+    assert not meets_unusual()
+    _values.private(("a", {"total": Stats(1)}))
+    assert meets_unusual()
+    assert meets_unusual()
+    _Noticed.unusual = False
+    assert not meets_unusual()
+    notice([1, Pool(1)])
+    assert meets_unusual()
+
+
 @pytest.fixture(params=["1", "7", "1024"])
 def env(request: pytest.FixtureRequest) -> Any:
     chunks = {"firesteel.chunk.records": request.param, "firesteel.source.batch": request.param}
@@ -227,6 +253,13 @@ GROWING = "Stats[1]\nStats[1, 2]\nStats[1, 2, 3]\n"
 
 def test_an_addition_that_works_in_place(env: Any, capsys: pytest.CaptureFixture[str]) -> None:
     env.from_collection([1, 2, 3]).map(lambda n: Stats(n)).key_by(lambda s: "all").process(Total()).print()
+    env.execute()
+    assert capsys.readouterr().out == GROWING
+
+
+def test_within_other_records(env: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = env.from_collection([1, 2, 3]).map(lambda n: ("a", {"stats": Stats(n)}))
+    pairs.map(lambda pair: pair[1]["stats"]).key_by(lambda s: "all").process(Total()).print()
     env.execute()
     assert capsys.readouterr().out == GROWING
 

@@ -18,7 +18,7 @@ from typing import Any
 from firesteel.common._values import ATOMIC, private, private_all
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.runtime.changes_nothing import changes_nothing
-from firesteel.runtime.harmless import are_as_usual
+from firesteel.runtime.harmless import meets_unusual
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.loops import ASIDE, EMIT_AT, create_loop
 
@@ -37,20 +37,17 @@ def protects(context: OperatorContext, *calls: Callable[..., Any]) -> bool:
 
 
 class Watch:
-    """Looks for records of classes that define operators or methods which the proofs believe to know.
+    """Looks for classes that define operators or methods which the proofs believe to know.
 
-    Once one has come, nothing is proven any more: it may have got into the state, or into other records.
+    Once one has been met, nothing is proven any more: its objects may be in the state, or in other records.
     """
 
     def __init__(self, context: OperatorContext) -> None:
         self._looks = context.protects
 
-    def finds(self, values: list[Any]) -> bool:
-        """Whether one has come, in this batch or before it."""
-        if self._looks and not are_as_usual(values):
-            self._looks, self.finds = False, lambda values: True  # type: ignore[method-assign]
-            return True
-        return False
+    def finds(self) -> bool:
+        """Whether one has been met, now or before."""
+        return self._looks and meets_unusual()
 
 
 class Emission:

@@ -125,7 +125,7 @@ class ProcessOperator(FunctionOperator):
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
-        if not all(self._guarded) and self._watch.finds(values):
+        if not all(self._guarded) and self._watch.finds():
             self._guarded = self._tagged = [True] * len(self._calls)  # they share the state
         key_of = self._keys[index]
         keys: Iterator[Any] | None = None

@@ -51,7 +51,7 @@ class ReduceOperator(FunctionOperator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
-        self._protects = self._protects or self._watch.finds(values)
+        self._protects = self._protects or self._watch.finds()
         keys = iter(keys_of(self._key_of, values))
         if self._state.tracks:
             keys = iter(announced_keys(self, values, self._key_of, self._state))

@@ -47,7 +47,7 @@ class StatelessOperator(FunctionOperator):
 
     def _guards(self, values: list[Any]) -> bool:
         """Whether results have to be made values. Of attributes it is known what they are once the class is known."""
-        if not self._protects and not self._watch.finds(values):
+        if not self._protects and not self._watch.finds():
             return False
         kinds = set(map(type, values))
         if len(kinds) != 1:
@@ -145,7 +145,7 @@ class FlatMapOperator(StatelessOperator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         cursor = self._begin(values)
-        guarded = self._protects or self._watch.finds(values)
+        guarded = self._protects or self._watch.finds()
         self._emission.call_each(cursor, timestamps, self._call, guarded=guarded, few=self._few)
         self._end(None)
 
