@@ -4,28 +4,32 @@ A record is what it was when it was emitted. `private` keeps that promise: it gi
 text, tuples of them) as it is, and a copy of everything else that no other holder can reach. Copies are deep and keep
 what is shared *within* a value, as pickling does.
 
-What cannot be copied at all - a generator, a lock, a connection - is given back as it is.
+What cannot be copied at all - a generator, a lock, a connection - is given back as it is; of a value that has such a part
+everything else is copied.
 """
 
 from __future__ import annotations
 
 import copy
+import copyreg
 import datetime
 import decimal
 import enum
 import fractions
 import pathlib
+import pickle
 import re
 import types
 import uuid
 from array import array
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterable
 from itertools import chain
 from typing import Any
 
 from firesteel.common.types import Row, RowKind
 
-__all__ = ["ATOMIC", "MISSING", "is_immutable", "private", "private_all", "private_batch"]
+__all__ = ["ATOMIC", "MET", "MISSING", "is_immutable", "private", "private_all", "private_batch"]
 
 #: Stands for no value where None is one.
 MISSING: Any = object()
@@ -67,6 +71,12 @@ ATOMIC: set[type] = {
 _all_atomic = ATOMIC.issuperset
 _JUST_TUPLES = {tuple}
 _HEAP_TYPE = 1 << 9  # of type.__flags__: a class made by a class statement
+#: All classes of which something was to be copied, in the order in which they came.
+MET: list[type] = []
+#: What is raised for what cannot be copied.
+_UNCOPYABLE = (TypeError, copy.Error, pickle.PickleError)
+_PASSED = -1  # in a memo, where no id is negative: something that cannot be copied was given back as it is
+_DEEPEST = 100_000  # levels; an object that makes up its parts while it is copied may have no end of them
 
 
 def private(value: Any) -> Any:
@@ -107,7 +117,9 @@ def private(value: Any) -> Any:
             return copied
     try:
         return _copied(value, {})
-    except (TypeError, copy.Error, RecursionError):
+    except RecursionError:
+        return _copied_deep(value)
+    except _UNCOPYABLE:
         return value
 
 
@@ -141,9 +153,10 @@ def is_immutable(value: Any) -> bool:
     """Whether `private` would give the value back as it is because nothing in it can change."""
     if type(value) in ATOMIC:
         return True
+    memo: Memo = {}
     try:
-        return _copied(value, {}) is value
-    except (TypeError, copy.Error, RecursionError):
+        return _copied(value, memo) is value and _PASSED not in memo
+    except (*_UNCOPYABLE, RecursionError):
         return False
 
 
@@ -157,11 +170,56 @@ def _copied(value: Any, memo: Memo) -> Any:
     return copier(value, memo)
 
 
+def _copied_deep(value: Any) -> Any:
+    """`_copied` of what is nested deeper than Python calls functions: who waits for the copy of a part waits in a list."""
+    memo: Memo = {}
+    waiting, copied = [_steps(value, memo)], None
+    while waiting:
+        try:
+            part = waiting[-1].send(copied)
+        except StopIteration as done:
+            waiting.pop()
+            copied = done.value
+        except _UNCOPYABLE:
+            return value
+        else:
+            if len(waiting) > _DEEPEST:
+                return value
+            waiting.append(_steps(part, memo))
+            copied = None
+    return copied
+
+
+Steps = Generator[
+    Any, Any, Any
+]  # gives the parts of a value, is sent their copies, and returns the copy of the value
+
+
+def _steps(value: Any, memo: Memo) -> Steps:
+    kind = type(value)
+    if kind in ATOMIC:
+        return value
+    copier = _COPIERS.get(kind)
+    if copier is None:
+        copier = _COPIERS[kind] = _choose_copier(kind)
+    if copier is _as_it_is:
+        return value
+    if copier is _copy_tuple:
+        parts = []
+        for part in value:
+            parts.append((yield part))  # noqa: PERF401 - a comprehension cannot yield
+        return _tuple_of(value, parts)
+    return (yield from _steps_of_protocol(value, memo, deep=True))
+
+
 # Copiers by type. The memo is that of copy.deepcopy: id of the original -> its copy.
 
 
 def _copy_tuple(value: Any, memo: Memo) -> Any:
-    parts = [_copied(part, memo) for part in value]
+    return _tuple_of(value, [_copied(part, memo) for part in value])
+
+
+def _tuple_of(value: Any, parts: list[Any]) -> Any:
     for old, new in zip(value, parts, strict=True):
         if old is not new:
             return tuple(parts) if type(value) is tuple else tuple.__new__(type(value), parts)
@@ -233,11 +291,115 @@ def _copy_frozen(value: Any, memo: Memo) -> Any:
         parts += attributes.values()
     if _all_atomic(map(type, parts)) or all(_copied(part, memo) is part for part in parts):
         return value
-    return copy.deepcopy(value, memo)
+    return _copy_by_protocol(value, memo)
 
 
 def _copy_by_protocol(value: Any, memo: Memo) -> Any:
-    return copy.deepcopy(value, memo)
+    """As `copy.deepcopy` does it, but for parts that cannot be copied: there it would fail for the whole."""
+    steps, copied = _steps_of_protocol(value, memo), None
+    while True:
+        try:
+            part = steps.send(copied)
+        except StopIteration as done:
+            return done.value
+        copied = _copied(part, memo)
+
+
+def _steps_of_protocol(value: Any, memo: Memo, deep: bool = False) -> Steps:
+    """An object that is copied as its class says, by ``__deepcopy__`` or as it is pickled; else it is passed as it is."""
+    known = memo.get(id(value), MISSING)
+    if known is not MISSING:
+        return known
+    failures = (*_UNCOPYABLE, RecursionError) if deep else _UNCOPYABLE
+    alive = memo.setdefault(id(memo), [])  # as copy.deepcopy has it: what is in the memo must keep its id
+    alive.append(value)
+    if hasattr(type(value), "__deepcopy__"):
+        known_before = len(memo)
+        try:
+            memo[id(value)] = copied = value.__deepcopy__(memo)
+        except failures:
+            # Of one part, perhaps. Then all are copied one by one, and what was copied by halves is forgotten.
+            while len(memo) > known_before:
+                memo.popitem()
+        else:
+            return copied
+    # Until it is made it stands for itself, if it is among what it is made of.
+    memo[id(value)] = value
+    try:
+        reduced = _reduced(value)
+        if isinstance(reduced, str):  # a global
+            return value
+        make, given, state, elements, items, set_state = (*reduced, *(None,) * 4)[:6]
+        alive.append(reduced)
+        arguments = []
+        for part in given:
+            arguments.append((yield part))  # noqa: PERF401 - a comprehension cannot yield
+        memo[id(value)] = copied = make(*arguments)
+        if state is not None:
+            _set_state(copied, (yield state), set_state)
+        for element in elements or ():
+            alive.append(element)
+            copied.append((yield element))
+        for key, part in items or ():
+            alive.append((key, part))
+            new_key = yield key
+            copied[new_key] = yield part
+    except failures:
+        memo[id(value)] = value
+        memo[_PASSED] = True
+        return value
+    return copied
+
+
+def _reduced(value: Any) -> Any:
+    """What an object is made of, in the form that pickle has for it."""
+    reduce = _REDUCERS.get(type(value)) or copyreg.dispatch_table.get(type(value))
+    return value.__reduce_ex__(4) if reduce is None else reduce(value)
+
+
+def _set_state(made: Any, state: Any, set_state: Callable[[Any, Any], Any] | None) -> None:
+    if set_state is not None:
+        set_state(made, state)
+    elif hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+    else:
+        attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+        if attributes is not None:
+            made.__dict__.update(attributes)
+        parameters = getattr(type(made), "__dataclass_params__", None)
+        set_slot = object.__setattr__ if parameters is not None and parameters.frozen else setattr
+        for name, part in (slots or {}).items():
+            set_slot(made, name, part)
+
+
+# What pickle refuses, though it is made of what can be copied. The views are what cloudpickle makes of them.
+
+
+def _keys(keys: list[Any]) -> Any:
+    return dict.fromkeys(keys).keys()
+
+
+def _values(values: list[Any]) -> Any:
+    return dict(enumerate(values)).values()
+
+
+def _items(items: list[Any]) -> Any:
+    return dict(items).items()
+
+
+def _memory(content: bytes, form: str, shape: tuple[int, ...], readonly: bool) -> Any:
+    memory = memoryview(bytearray(content))
+    memory = memory if form == "B" and len(shape) == 1 else memory.cast(form, shape)  # type: ignore[call-overload]
+    return memory.toreadonly() if readonly else memory
+
+
+_REDUCERS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((type({}.keys()), type(OrderedDict().keys())), lambda view: (_keys, ([*view],))),
+    **dict.fromkeys((type({}.values()), type(OrderedDict().values())), lambda view: (_values, ([*view],))),
+    **dict.fromkeys((type({}.items()), type(OrderedDict().items())), lambda view: (_items, ([*view],))),
+    types.MappingProxyType: lambda proxy: (types.MappingProxyType, (proxy.copy(),)),
+    memoryview: lambda view: (_memory, (view.tobytes(), view.format, view.shape, view.readonly)),
+}
 
 
 def _as_it_is(value: Any, memo: Memo) -> Any:
@@ -257,16 +419,16 @@ _COPIERS: dict[type, Copier] = {
 
 
 def _choose_copier(kind: type) -> Copier:
+    MET.append(kind)
     if issubclass(kind, enum.Enum | type) or kind.__module__.partition(".")[0] == "pyarrow":
         ATOMIC.add(kind)  # members of enums are single objects; Arrow's data never changes
         return _as_it_is
     if _is_numpy_scalar(kind):
         ATOMIC.add(kind)
         return _as_it_is
-    if "__deepcopy__" in dir(kind):
+    if "__deepcopy__" in dir(kind) or kind in copyreg.dispatch_table:
         return _copy_by_protocol
-    parameters = getattr(kind, "__dataclass_params__", None)
-    if parameters is not None and parameters.frozen:
+    if _is_frozen(kind):
         return _copy_frozen
     if _copies_by_default(kind):
         if issubclass(kind, tuple):
@@ -286,6 +448,24 @@ def _is_numpy_scalar(kind: type) -> bool:
         and kind.__name__ not in ("void", "record", "object_")
         and any(base.__name__ == "generic" for base in kind.__mro__)
     )
+
+
+def _is_frozen(kind: Any) -> bool:
+    """Whether it is a frozen dataclass that has nothing but its fields.
+
+    A container stays one when a frozen class is derived from it, a slot of a base may be no field, and instances of a
+    subclass that is not frozen itself can get other attributes.
+    """
+    parameters = kind.__dict__.get("__dataclass_params__")
+    if parameters is None or not parameters.frozen:
+        return False
+    known = {*kind.__dataclass_fields__, "__dict__", "__weakref__"}
+    return all(base.__flags__ & _HEAP_TYPE and known.issuperset(_slots(base)) for base in kind.__mro__[:-1])
+
+
+def _slots(kind: type) -> Iterable[str]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _copies_by_default(kind: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from firesteel.common._java_format import java_formatter
 from firesteel.common._override import override
+from firesteel.common._promises import promise_only_for
 from firesteel.common.errors import (
     DeserializationError,
     FiresteelError,
@@ -68,14 +69,19 @@ class DeserializationSchema(abc.ABC):
 
     ``gives_many = True``: `deserialize` returns a list of records for each message, such as the old and the new row of an
     update; sources hand on its elements.
+
+    Records are what they were when `deserialize` returned them: those that can change are copied. ``gives_away = True`` is a
+    promise that makes this unnecessary: no record is kept, changed or given twice, or none can change.
     """
 
     gives_many: bool = False
+    gives_away: bool = False
 
     @override
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         _keep_in_step(cls, "deserialize", "deserialize_batch", DeserializationSchema.deserialize_batch)
+        promise_only_for(cls, "deserialize", "deserialize_batch")
 
     @abc.abstractmethod
     def deserialize(self, message: bytes) -> Any:
@@ -87,7 +93,14 @@ class DeserializationSchema(abc.ABC):
         The first message that does not fit raises `DeserializationError` with its ``index``; whoever wants the others
         nevertheless deserializes them one by one. A schema overrides this to be faster.
         """
-        return [self._deserialize_one(index, message) for index, message in enumerate(messages)]
+        if self.gives_away:
+            return [self._deserialize_one(index, message) for index, message in enumerate(messages)]
+        from firesteel.common._values import private_all  # takes a while, and few programs have such schemas
+
+        records = (self._deserialize_one(index, message) for index, message in enumerate(messages))
+        if self.gives_many:  # each of them by itself: one object may be several records
+            return [None if several is None else private_all(several) for several in records]
+        return private_all(records)
 
     def _deserialize_one(self, index: int, message: bytes) -> Any:
         try:
@@ -123,6 +136,8 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     (b'\xc3\xa9', 'abc')
     """
 
+    gives_away = True
+
     def __init__(self, charset: str = "UTF-8") -> None:
         self._charset = codecs.lookup(charset).name
 
@@ -157,6 +172,8 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes, as they are."""
+
+    gives_away = True
 
     @override
     def serialize(self, value: Any) -> bytes:

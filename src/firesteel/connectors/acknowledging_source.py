@@ -19,10 +19,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
+from firesteel.common._values import private_batch
 from firesteel.connectors.backoff import Backoff, drop, retries_exhausted
 from firesteel.connectors.hand_over import CAPACITY, HandOver
 from firesteel.connectors.handed_reader import CLOSE_SECONDS
@@ -68,12 +69,14 @@ class AcknowledgingSource(MessageSource[T]):
     """Reads a queue through an `AcknowledgingClient`.
 
     ``retry_on`` are errors of a connection after which a new one is made, as often as ``backoff`` says; messages that come
-    begin the count again. ``recognises``: messages have ids, and those that come again are left out. ``capacity``: how many
+    begin the count again. Records are what they were when the client gave them; ``gives_away``: as in `SourceReader`.
+    ``recognises``: messages have ids, and those that come again are left out. ``capacity``: how many
     messages wait for the task at the most, and a batch more; fewer for large ones.
     """
 
     retry_on: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
     backoff: Backoff = Backoff()
+    gives_away: bool = False
     recognises: bool = False
     capacity: int = CAPACITY
 
@@ -122,6 +125,9 @@ class _AcknowledgingReader(SourceReader):
     def __init__(self, source: AcknowledgingSource[Any], context: SourceReaderContext) -> None:
         self._source = source
         self._is_end = source.end_of_stream()
+        # Messages that are the records have been made values already; a function that looks for the end may keep them.
+        is_value = source.gives_away or type(source).decode_batch is MessageSource.decode_batch
+        self.gives_away = is_value and self._is_end is None
         self._at_once = not context.checkpointing
         self._thread = _QueueThread(source, context)
         self._begun = False
@@ -221,6 +227,15 @@ def _end(decoded: Decoded, is_end: Callable[[Any], bool]) -> int | None:
     return next((number for number, value in enumerate(decoded.values) if is_end(value)), None)
 
 
+def _as_values(deliveries: list[Delivery]) -> list[Delivery]:
+    """What the client may use again while it waits for the task."""
+    values = [delivery.value for delivery in deliveries]
+    own = private_batch(values)
+    if own is values:
+        return deliveries
+    return [replace(delivery, value=value) for delivery, value in zip(deliveries, own, strict=True)]
+
+
 class _QueueThread:
     """Owns the client. What is to be acknowledged goes in by one queue, and what was comes out by another."""
 
@@ -286,7 +301,7 @@ class _QueueThread:
         client.close()
 
     def _hand_over(self, client: AcknowledgingClient, deliveries: list[Delivery]) -> None:
-        item = (self._connection, deliveries)
+        item = (self._connection, deliveries if self._source.gives_away else _as_values(deliveries))
         while not self.hand_over.offer(item, len(deliveries)):
             if self.hand_over.wait_for_room(RECEIVE_SECONDS):
                 return

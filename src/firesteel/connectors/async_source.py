@@ -74,9 +74,9 @@ class _AsyncReader(HandedReader):
             if hasattr(batches, "aclose"):
                 stack.push_async_callback(batches.aclose)
             async for fetched in batches:
-                size = len(fetched.values)
-                if not reading.hand_over.offer(fetched, size):
-                    await asyncio.to_thread(reading.hand_over.put, fetched, size)
+                size, values = len(fetched.values), self._as_values(fetched)
+                if not reading.hand_over.offer(values, size):
+                    await asyncio.to_thread(reading.hand_over.put, values, size)
                 reading.put_done(fetched)
 
     @override

@@ -56,7 +56,7 @@ class _BlockingReader(HandedReader):
                 if fetched is None:
                     if reading.hand_over.closed:
                         return False
-                elif reading.hand_over.put(fetched, len(fetched.values)):
+                elif reading.hand_over.put(self._as_values(fetched), len(fetched.values)):
                     reading.put_done(fetched)
                 else:
                     return False

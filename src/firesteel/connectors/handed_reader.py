@@ -10,10 +10,11 @@ import math
 import threading
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
+from firesteel.common._values import private_batch
 from firesteel.connectors.backoff import Backoff, insist, retries_exhausted
 from firesteel.connectors.hand_over import CAPACITY, Fetched, HandOver
 from firesteel.connectors.message_source import MessageSource, times_of
@@ -37,7 +38,8 @@ class HandedSource(MessageSource[T]):
 
     ``retry_on`` are the errors of a connection after which reading is begun again at the last position, as often as
     ``backoff`` says; a batch that comes begins the count again. Any other error fails the task.
-    ``gives_away``: as in `SourceReader`. ``capacity``: how many records wait for the task at the most, and a batch more;
+    Records are what they were when the client gave them. ``gives_away``: as in `SourceReader`. ``capacity``: how many
+    records wait for the task at the most, and a batch more;
     fewer for large records.
     """
 
@@ -118,7 +120,9 @@ class HandedReader(SourceReader):
     """Hands out what a thread reads; subclasses say what the thread does."""
 
     def __init__(self, source: HandedSource[Any], context: SourceReaderContext) -> None:
-        self.gives_away = source.gives_away
+        self._client_gives_away = source.gives_away
+        # Messages that are the records have been made values already.
+        self.gives_away = source.gives_away or type(source).decode_batch is MessageSource.decode_batch
         self._decode_batch = source.decode_batch
         self._wake = context.wake
         self._capacity = source.capacity
@@ -135,6 +139,12 @@ class HandedReader(SourceReader):
     @abstractmethod
     def _run(self, reading: Reading) -> None:
         """Read until all has been read or the hand-over is closed; errors go into the hand-over."""
+
+    def _as_values(self, fetched: Fetched) -> Fetched:
+        """What the client may use again while it waits for the task."""
+        if self._client_gives_away:
+            return fetched
+        return replace(fetched, values=private_batch(list(fetched.values)))
 
     def _interrupt(self) -> None:
         """The hand-over was closed: end the thread's waiting, if possible."""

@@ -65,6 +65,7 @@ class _FunctionSchema(DeserializationSchema):
     """A function of the user as a schema, for `decode`: its messages are whatever the client gives."""
 
     def __init__(self, function: Callable[[Any], Any], bytes_of: Callable[[Any], bytes]) -> None:
+        self.gives_away = getattr(function, "__module__", "").startswith("firesteel.")
         self._function = function
         self._bytes_of = bytes_of
 

@@ -36,6 +36,8 @@ class AvroRecordSchema(LazyCodec, SerializationSchema, DeserializationSchema):
     (b'\x06', {'n': 3})
     """
 
+    gives_away = True
+
     def __init__(
         self,
         type: Any = None,

@@ -65,6 +65,8 @@ class _AvroRows(LazyCodec):
 class AvroRowDeserializationSchema(_AvroRows, DeserializationSchema):
     """Rows from Avro records, of the types that Flink has for the schema's."""
 
+    gives_away = True
+
     @override
     def deserialize(self, message: bytes) -> Any:
         if message is None:

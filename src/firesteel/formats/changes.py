@@ -32,6 +32,8 @@ _OLD = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 class _ChangeSchema(LazyCodec, SerializationSchema, DeserializationSchema):
     """What the three have in common."""
 
+    gives_away = True
+
     gives_many = True
     _format = ""
 

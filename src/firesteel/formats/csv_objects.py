@@ -38,6 +38,8 @@ class CsvRecordSchema(LazyCodec, SerializationSchema, DeserializationSchema):
     b'"a,b",'
     """
 
+    gives_away = True
+
     def __init__(
         self, type: Any = None, *, delimiter: str = ",", quote: str | None = '"', null_literal: str = ""
     ) -> None:

@@ -30,6 +30,8 @@ class _Reading:
 class CsvRowDeserializationSchema(LazyCodec, DeserializationSchema):
     """Rows from lines of CSV, with Flink's conversions; see `Builder`."""
 
+    gives_away = True
+
     def __init__(self, row_type: RowTypeInfo, settings: _Reading) -> None:
         self._row_type = row_type
         self._settings = settings

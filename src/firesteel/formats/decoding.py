@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from firesteel.common._values import private_all
 from firesteel.common.errors import DeserializationError, FiresteelError, ProgramError
 from firesteel.common.serialization import DeserializationSchema
 
@@ -34,7 +35,7 @@ def decode(schema: DeserializationSchema, messages: list[bytes], where: Where | 
     """
     bad: list[DeserializationError] = []
     try:
-        records = schema.deserialize_batch(messages)
+        records = _records(schema, messages)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - schemas are written by users
@@ -58,6 +59,16 @@ def end_of_stream(schema: DeserializationSchema) -> Callable[[Any], bool] | None
     return schema.is_end_of_stream
 
 
+def _records(schema: DeserializationSchema, messages: list[bytes]) -> list[Any]:
+    """What a schema gives, as values: the way of the base makes them values as they come."""
+    records = schema.deserialize_batch(messages)
+    if schema.gives_away or type(schema).deserialize_batch is DeserializationSchema.deserialize_batch:
+        return records
+    if schema.gives_many:
+        return [None if several is None else private_all(several) for several in records]
+    return private_all(records)
+
+
 def _all_there(records: list[Any]) -> bool:
     return all(
         record is not None for record in records
@@ -72,7 +83,7 @@ def _one_by_one(
     bad: list[DeserializationError] = []
     for index, message in enumerate(messages):
         try:
-            records += schema.deserialize_batch([message])
+            records += _records(schema, [message])
         except DeserializationError as error:
             bad.append(_at(error, index, where))
             records.append(None)

@@ -46,6 +46,8 @@ class JsonSchema(EncodesBatches, DeserializationSchema):
     [1, 2]
     """
 
+    gives_away = True
+
     def __init__(self, type: Any = None, *, strict: bool = True) -> None:
         if isinstance(type, TypeInformation) and not isinstance(type, RowTypeInfo):
             raise InvalidArgumentError(

@@ -28,6 +28,8 @@ def row_type_argument(name: str, type_info: Any) -> RowTypeInfo:
 class JsonRowDeserializationSchema(LazyCodec, DeserializationSchema):
     """Rows from JSON objects, with Flink's conversions; see `builder`."""
 
+    gives_away = True
+
     def __init__(self, row_type: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
         self._row_type = row_type
         self._fail_on_missing_field = fail_on_missing_field

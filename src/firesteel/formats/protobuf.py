@@ -20,6 +20,8 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     change, and travel by pickle; what goes through many operators is faster as a dataclass made of it in a ``map``.
     """
 
+    gives_away = True
+
     def __init__(self, message_class: Any) -> None:
         base = library("google.protobuf.message", "protobuf", "Protobuf").Message
         if not isinstance(message_class, type) or not issubclass(message_class, base):

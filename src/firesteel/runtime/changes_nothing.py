@@ -24,8 +24,8 @@ What is allowed, beyond reading and computing:
 - Functions of the user, methods of the same object and globals that are constants.
 
 What it rests on is what `keeps_nothing` rests on: operators and methods such as ``a + b`` or ``a.get(k)`` mean for
-classes of the user what they mean for built-in ones; globals are looked up once; and other threads that change the
-object behind the engine's back are on their own. Looking at something is not taken for a change of it, though iterators
+classes of the user what they mean for built-in ones (`harmless.meets_unusual` tells when there are others); globals
+are looked up once; and other threads that change the object behind the engine's back are on their own. Looking at something is not taken for a change of it, though iterators
 move on when somebody goes through them, and a defaultdict grows when it is asked for what it has not. And of the
 engine's own states it is taken for granted that they copy the lists and dicts they are given: ``update`` of a list
 state, ``add_all``, ``put_all``.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import copy
 import dataclasses
 import datetime
@@ -21,9 +22,10 @@ import sys
 import time
 import types
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
-from firesteel.common._values import MISSING
+from firesteel.common._values import ATOMIC, MET, MISSING
 from firesteel.common.types import Row
 
 __all__ = [
@@ -32,10 +34,14 @@ __all__ = [
     "KEYWORDS_OF_FUNCTIONS",
     "PURE_METHODS",
     "TRUSTED_CLASSES",
+    "are_as_usual",
     "attribute_is_part",
     "attribute_of_global",
+    "is_as_usual",
     "is_constant",
     "may_be_used",
+    "meets_unusual",
+    "notice",
     "reads_attribute",
     "reads_method",
     "words",
@@ -70,7 +76,7 @@ def _makes_new_objects(kind: type) -> bool:
     """Whether calling the class runs nobody's code and gives a new object with the arguments in it."""
     if kind in TRUSTED_CLASSES:
         return True
-    return type(kind) is type and (_is_plain_dataclass(kind) or _is_named_tuple(kind))
+    return type(kind) is type and (_is_plain_dataclass(kind) or _is_named_tuple(kind)) and is_as_usual(kind)
 
 
 def _is_plain_dataclass(kind: Any) -> bool:
@@ -135,6 +141,92 @@ def attribute_is_part(kind: Any, name: str) -> bool:
         and not hasattr(kind, "__getattr__")
         and _holds_attribute(kind, name)
     )
+
+
+# Classes whose operators and methods mean what they mean for Python's own classes
+
+_USUAL: set[type] = {*ATOMIC, tuple, list, dict, set, frozenset, bytearray, Row}
+_UNUSUAL: set[type] = set()
+#: What a class may say itself: how its objects are made, copied and pickled, and what gives text, a number or a verdict.
+_MAY_BE_OWN = words(
+    "__init__ __new__ __post_init__ __init_subclass__ __class_getitem__ __set_name__ __del__ __repr__ __str__ __format__ "
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __sizeof__ __dir__ __reduce__ __reduce_ex__ "
+    "__getstate__ __setstate__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __replace__ __call__ __enter__ "
+    "__exit__ __setattr__ __delattr__ __annotate__ __annotate_func__"
+)
+#: Where functions come from that a dataclass and a named tuple get without saying anything.
+_GIVEN_IN = (dataclasses.dataclass.__code__.co_filename, collections.namedtuple.__code__.co_filename)
+
+
+def are_as_usual(values: Sequence[Any]) -> bool:
+    """Whether `is_as_usual` is true of the classes of all values; what is in them is not looked at."""
+    if not values:
+        return True
+    kinds = [*map(type, values)]
+    if kinds.count(kinds[0]) == len(kinds):
+        return kinds[0] in _USUAL or is_as_usual(kinds[0])
+    return all(map(is_as_usual, set(kinds)))
+
+
+def is_as_usual(kind: type) -> bool:
+    """Whether operators and methods that the proofs know by name mean for a class what they mean for Python's own.
+
+    They do for classes that define none of them: then they are those of built-in bases, or there are none.
+    """
+    if kind in _USUAL or kind in TRUSTED_CLASSES:
+        return True
+    if kind in _UNUSUAL:
+        return False
+    found = not any(
+        _is_own(name, member)
+        for base in kind.__mro__
+        if not _is_of_python(base)
+        for name, member in base.__dict__.items()
+    )
+    (_USUAL if found else _UNUSUAL).add(kind)
+    return found
+
+
+class _Noticed:
+    """What is known of the classes that this process has met; every one of them is asked about once."""
+
+    unusual = False
+    looked_at = 0  # of `MET`
+
+
+def notice(values: Sequence[Any]) -> None:
+    """Take note of the classes of records that come from elsewhere, and that nobody here has copied."""
+    if not _Noticed.unusual and not are_as_usual(values):
+        _Noticed.unusual = True
+
+
+def meets_unusual() -> bool:
+    """Whether this process has met a class that is not `is_as_usual`.
+
+    It has met those of records that came from elsewhere (`notice`), and of all that was copied. What functions make of
+    other classes is copied, because they are not proven: so they are met before anybody else gets them.
+    """
+    while _Noticed.looked_at < len(MET) and not _Noticed.unusual:
+        _Noticed.unusual = not is_as_usual(MET[_Noticed.looked_at])
+        _Noticed.looked_at += 1
+    return _Noticed.unusual
+
+
+def _is_of_python(kind: type) -> bool:
+    root = kind.__module__.partition(".")[0]
+    return root in sys.stdlib_module_names or root == "firesteel"
+
+
+def _is_own(name: str, member: Any) -> bool:
+    """Whether a class defines in Python what the proofs take to be known."""
+    by_name = name in PURE_METHODS or name in CHANGING_METHODS
+    if not by_name and (name in _MAY_BE_OWN or not (name.startswith("__") and name.endswith("__"))):
+        return False
+    if isinstance(member, types.FunctionType):
+        code = member.__code__
+        made = code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
+        return not (made or code.co_filename in _GIVEN_IN)
+    return isinstance(member, staticmethod | classmethod | property) or (by_name and callable(member))
 
 
 # Globals

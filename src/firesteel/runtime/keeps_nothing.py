@@ -18,8 +18,9 @@ What a yes does not mean:
   record of its own, two records are one object.
 
 What it rests on: instructions and calls run Python code of the arguments' own classes (``a + b``, ``a[0]``, ``for x in
-a``, ``str(a)``, ``a.get(k)``). Of a class that defines them it is assumed that they mean what they mean for built-in
-types: they give something new or a part of the operands and keep nothing. Plain attributes are another matter, because
+a``, ``str(a)``, ``a.get(k)``). The answer holds where these mean what they mean for built-in types: they give something
+new or a part of the operands and keep nothing. `harmless.meets_unusual` tells whether there are classes that
+define any of them anew, and whoever uses the answer has to ask. Plain attributes are another matter, because
 an attribute of a class is shared by all instances and enums hand out the same object every time: ``lambda order:
 order.tags`` is accepted only together with the class of the argument, which is then looked at. And globals are looked
 up once: whoever replaces ``json.loads`` or ``len`` later is on their own. So are variables of outer functions: those
@@ -44,6 +45,7 @@ from firesteel.runtime.harmless import (
     TRUSTED_CLASSES,
     attribute_is_part,
     attribute_of_global,
+    is_as_usual,
     is_constant,
     may_be_used,
     reads_attribute,
@@ -68,6 +70,8 @@ def keeps_nothing(
     >>> keeps_nothing(lambda x, seen=[]: seen)
     False
     """
+    if kind is not None and not is_as_usual(kind):
+        return False
     if type(function) is types.MethodType and _never_looks_at_its_object(function):
         function = function.__func__
     if type(function) is not types.FunctionType or not _closes_over_constants(function):

@@ -27,6 +27,7 @@ from firesteel.runtime.blame import (
     mismatched_record,
 )
 from firesteel.runtime.elements import LatencyMarker
+from firesteel.runtime.harmless import notice
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
@@ -206,11 +207,13 @@ class ChainLink:
             left = self._process(process, values, timestamps)
 
     def receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
-        """A batch of the first input, or a part of it: returns how many records are left at its end."""
+        """A batch from elsewhere of the first input, or a part of it: returns how many records are left at its end."""
+        notice(values)
         return self._process(self.operator.process, values, timestamps)
 
     def receive_some_second(self, values: list[Any], timestamps: Timestamps) -> int:
         """The same for the second input."""
+        notice(values)
         return self._process(self.operator.process_second, values, timestamps)
 
     def _process(self, process: Process, values: list[Any], timestamps: Timestamps) -> int:

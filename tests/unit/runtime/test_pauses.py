@@ -142,6 +142,8 @@ def test_nothing_of_the_thread_is_kept_when_its_task_is_closed() -> None:
     thread.start()
     thread.join()
     deadline = time.monotonic() + 60
-    while threads_first[0]() is not None:  # the main thread hears of the end when it takes the interpreter's lock again
+    while (
+        threads_first[0]() is not None
+    ):  # the main thread hears of the end when it takes the interpreter's lock again
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -12,7 +12,9 @@ from itertools import islice
 from typing import IO, Any, BinaryIO, Generic
 
 from firesteel.common._override import override
+from firesteel.common._promises import promise_only_for
 from firesteel.common._type_variables import TypeVar
+from firesteel.common._values import private_all
 from firesteel.common.errors import ProgramError
 from firesteel.common.typeinfo import TypeInformation, Types
 from firesteel.connectors.files import line_blocks as lines
@@ -49,6 +51,11 @@ class FileFormat(ABC, Generic[T]):
     #: A promise: no record is kept, changed or given twice, or none can change. So nobody has to copy them.
     gives_away: bool = False
 
+    @override
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        promise_only_for(cls, "read_records", "blocks")
+
     def is_splittable(self, path: str) -> bool:
         """Whether a file can be read from the middle."""
         return False
@@ -61,7 +68,8 @@ class FileFormat(ABC, Generic[T]):
         """The records of a split, from its ``offset`` on when it has one; closing the generator closes the file."""
         with open_decompressed(split.path) as file:
             records, count = iter(self.read_records(file)), 0
-            while values := list(islice(records, BLOCK_RECORDS)):
+            keep = list if self.gives_away else private_all
+            while values := keep(islice(records, BLOCK_RECORDS)):
                 size = len(values)
                 yield Block(values, 0, count)
                 count += size

@@ -64,7 +64,8 @@ class FileReader(SourceReader):
 
     def __init__(self, stream_format: FileFormat, context: SourceReaderContext) -> None:
         self._format = stream_format
-        self.gives_away = stream_format.gives_away
+        # Where `blocks` is ours, it has made values of the records.
+        self.gives_away = stream_format.gives_away or type(stream_format).blocks is FileFormat.blocks
         self._request = context.request_split
         self._waiting: deque[FileSplit] = deque()
         self._open: _OpenSplit | None = None

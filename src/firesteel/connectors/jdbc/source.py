@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firesteel.common._override import override
+from firesteel.common._values import private_all
 from firesteel.common.errors import InvalidArgumentError, ProgramError
 from firesteel.common.typeinfo import RowTypeInfo, TypeInformation
 from firesteel.common.types import Row
@@ -223,7 +224,8 @@ class _JdbcReader(SourceReader):
         if rows:
             self._splits[0] = self._advanced(self._splits[0], rows)
         extract = self._source.extract
-        return Polled([extract(row) for row in rows] if extract else rows)
+        # An extractor may give one object for all of them.
+        return Polled(private_all(extract(row) for row in rows) if extract else rows)
 
     def _fetched(self) -> bool:
         """Whether there is something to hand out, or a split has ended."""

@@ -20,7 +20,6 @@ from firesteel.connectors.kafka.source_offsets import KafkaOffsetResetStrategy
 from firesteel.connectors.kafka.source_properties import SourceProperties
 from firesteel.connectors.kafka.source_records import (
     KafkaRecordDeserializationSchema,
-    ValueOnly,
     decode_messages,
     timestamps_of,
 )
@@ -46,9 +45,8 @@ class KafkaReader(SourceReader):
     ) -> None:
         self._schema = schema
         self._is_end = is_end
-        # Schemas of the library make new objects from bytes; what others do is unknown.
-        inner = schema.schema if isinstance(schema, ValueOnly) else schema
-        self.gives_away = type(inner).__module__.startswith("firesteel.")
+        # `decode_messages` has made values of the records. Then nobody but this function of the user sees them.
+        self.gives_away = is_end is None
         self._errors = ReadErrors(properties.servers, reset)
         self._metrics = context.metric_group()
         self._group = GroupOffsets(properties.group, self._metrics) if properties.commits else None

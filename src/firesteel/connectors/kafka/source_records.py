@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from firesteel.common._override import override
+from firesteel.common._values import private_all
 from firesteel.common.errors import DeserializationError, FiresteelError, WrongArgumentError, short_repr
 from firesteel.common.serialization import DeserializationSchema
 from firesteel.common.typeinfo import TypeInformation, Types
@@ -42,8 +43,8 @@ class KafkaRecordDeserializationSchema(ABC):
         """Return the record for the stream; None drops it."""
 
     def deserialize_records(self, records: list[KafkaRecord]) -> list[Any]:
-        """Return what `deserialize` gives for each; a faster way may replace it."""
-        return [self.deserialize(record) for record in records]
+        """Return what `deserialize` gives for each, as a value; a faster way may replace it."""
+        return private_all(self.deserialize(record) for record in records)
 
     def get_produced_type(self) -> TypeInformation:
         """Return the declared type of the records."""
@@ -69,6 +70,15 @@ class ValueOnly(KafkaRecordDeserializationSchema):
     @override
     def deserialize(self, record: KafkaRecord) -> Any:
         return self.schema.deserialize(record.value)  # type: ignore[arg-type]
+
+    @override
+    def deserialize_records(self, records: list[KafkaRecord]) -> list[Any]:
+        if self.schema.gives_away:
+            return [self.deserialize(record) for record in records]
+        if not self.schema.gives_many:
+            return super().deserialize_records(records)
+        found = (self.deserialize(record) for record in records)
+        return [None if several is None else private_all(several) for several in found]
 
     @override
     def get_produced_type(self) -> TypeInformation:
@@ -121,6 +131,8 @@ class _WholeRecords(DeserializationSchema):
         self._schema = schema
         self._inner = schema.schema if isinstance(schema, ValueOnly) else None
         self.gives_many = self._inner is not None and self._inner.gives_many
+        ours = (KafkaRecordDeserializationSchema.deserialize_records, ValueOnly.deserialize_records)
+        self.gives_away = type(schema).deserialize_records in ours
 
     @override
     def deserialize(self, message: Any) -> Any:

@@ -43,6 +43,7 @@ class MqttSource(AcknowledgingSource[Any]):
     """
 
     decodes = True
+    gives_away = True  # what a function of the user gives is made a value where it is called
 
     def __init__(
         self,

@@ -58,6 +58,7 @@ class NatsSource(AsyncSource[Any]):
     """
 
     decodes = True
+    gives_away = True  # what a function of the user gives is made a value where it is called
 
     def __init__(
         self,

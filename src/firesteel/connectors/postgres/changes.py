@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from firesteel.common._override import override
+from firesteel.common._promises import promise_only_for
+from firesteel.common._values import private_all
 from firesteel.common.errors import JobExecutionError
 from firesteel.common.types import Row, RowKind
 
-__all__ = ["ChangeDeserializer", "PostgresChange", "Unavailable"]
+__all__ = ["ChangeDeserializer", "PostgresChange", "Unavailable", "records_of"]
 
 
 class Unavailable(enum.Enum):
@@ -47,7 +49,18 @@ class PostgresChange:
 
 
 class ChangeDeserializer(ABC):
-    """Turns a change into the records of the stream; travels to the tasks by pickle."""
+    """Turns a change into the records of the stream; travels to the tasks by pickle.
+
+    Records are what they were when `deserialize` returned them: those that can change are copied. ``gives_away = True`` is a
+    promise that makes this unnecessary: no record is kept, changed or given twice, or none can change.
+    """
+
+    gives_away: bool = False
+
+    @override
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        promise_only_for(cls, "deserialize")
 
     @abstractmethod
     def deserialize(self, change: PostgresChange, /) -> Sequence[Any]:
@@ -64,7 +77,15 @@ class ChangeDeserializer(ABC):
         return _Changes()
 
 
+def records_of(deserializer: ChangeDeserializer, change: PostgresChange) -> Sequence[Any]:
+    """The records of a change, as values."""
+    records = deserializer.deserialize(change)
+    return records if deserializer.gives_away else private_all(records)
+
+
 class _Rows(ChangeDeserializer):
+    gives_away = True
+
     @override
     def deserialize(self, change: PostgresChange) -> Sequence[Any]:
         before, after = change.before, change.after
@@ -86,6 +107,8 @@ class _Rows(ChangeDeserializer):
 
 
 class _Changes(ChangeDeserializer):
+    gives_away = True
+
     @override
     def deserialize(self, change: PostgresChange) -> Sequence[Any]:
         return [change]

@@ -11,7 +11,7 @@ from firesteel.common.types import Row
 from firesteel.connectors.jdbc.postgresql import PostgresDatabase, translated
 from firesteel.connectors.postgres.batches import Batch
 from firesteel.connectors.postgres.catalog import Table, quote
-from firesteel.connectors.postgres.changes import ChangeDeserializer, PostgresChange
+from firesteel.connectors.postgres.changes import ChangeDeserializer, PostgresChange, records_of
 from firesteel.connectors.postgres.position import CdcPosition, TableProgress
 from firesteel.connectors.postgres.replication import SETTINGS, exported_snapshot
 
@@ -78,7 +78,7 @@ def _rows(
                     Row._make(row, table.columns),
                     timestamp_ms=now,
                 )
-                records = deserializer.deserialize(change)
+                records = records_of(deserializer, change)
                 values += records
                 keys += [tuple(row[index] for index in indexes)] * len(records)
             if table.key:

@@ -14,7 +14,7 @@ from firesteel.common.errors import StateError
 from firesteel.common.types import Row
 from firesteel.connectors.postgres.batches import Batch
 from firesteel.connectors.postgres.catalog import Table
-from firesteel.connectors.postgres.changes import ChangeDeserializer, PostgresChange, Unavailable
+from firesteel.connectors.postgres.changes import ChangeDeserializer, PostgresChange, Unavailable, records_of
 from firesteel.connectors.postgres.pgoutput import (
     NULL,
     UNCHANGED,
@@ -205,7 +205,7 @@ class ChangeReader:
     def _add(self, change: PostgresChange) -> None:
         """The records of a change, but for those that were handed out before."""
         position = self.position
-        for record in self._deserializer.deserialize(change):
+        for record in records_of(self._deserializer, change):
             self._count += 1
             is_old = change.commit_lsn < position.end_lsn
             if not is_old and (change.commit_lsn, self._count) > (position.commit_lsn, position.count):

@@ -71,6 +71,7 @@ class RedisStreamSource(BlockingSource[Any]):
     """
 
     decodes = True
+    gives_away = True  # what a function of the user gives is made a value where it is called
     retry_on = LOST
 
     def __init__(
@@ -97,7 +98,6 @@ class RedisStreamSource(BlockingSource[Any]):
                 "a schema: lambda entry: schema.deserialize(entry.fields[b'...'])"
             )
         self.deserialize = RedisEntry.as_text if deserialize is None else deserialize
-        self.gives_away = deserialize is None  # what a function of the user gives may be given twice
         self.allow_trimmed = allow_trimmed
         self.backoff = backoff or Backoff()
 

@@ -37,6 +37,7 @@ class WebSocketSource(AsyncSource[Any]):
     """
 
     decodes = True
+    gives_away = True  # what a function of the user gives is made a value where it is called
 
     def __init__(
         self,
@@ -59,7 +60,6 @@ class WebSocketSource(AsyncSource[Any]):
         self.say = say
         self.headers = dict(headers or {})
         self.deserialize = deserialize
-        self.gives_away = deserialize is None  # what a function of the user gives may be given twice
         self.reconnect = reconnect
         self.max_message_bytes = max_message_bytes
         self.backoff = backoff or Backoff()

@@ -18,20 +18,36 @@ from typing import Any
 from firesteel.common._values import ATOMIC, private, private_all
 from firesteel.contracts.output_tag import OutputTag
 from firesteel.runtime.changes_nothing import changes_nothing
+from firesteel.runtime.harmless import meets_unusual
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.loops import ASIDE, EMIT_AT, create_loop
 
-__all__ = ["EMIT_AT", "Emission", "protects"]
+__all__ = ["EMIT_AT", "Emission", "Watch", "protects"]
 
 
 def protects(context: OperatorContext, *calls: Callable[..., Any]) -> bool:
     """Whether what these functions emit has to be made a value.
 
-    It need not when they provably never change anything in place, and nobody behind them does, either.
+    It need not when they provably never change anything in place, and nobody behind them does, either. That is proven for
+    records whose classes leave operators alone: where it says no, `Watch` asks about them.
     """
     if not context.protects:
         return False
     return not (context.output.is_settled() and all(changes_nothing(call) for call in calls))
+
+
+class Watch:
+    """Looks for classes that define operators or methods which the proofs believe to know.
+
+    Once one has been met, nothing is proven any more: its objects may be in the state, or in other records.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._looks = context.protects
+
+    def finds(self) -> bool:
+        """Whether one has been met, now or before."""
+        return self._looks and meets_unusual()
 
 
 class Emission:

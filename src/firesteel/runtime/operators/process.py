@@ -20,7 +20,7 @@ from firesteel.runtime.blame import RAISED_BY_USERS
 from firesteel.runtime.few_results import gives_few, never_tags
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import KeyedBatches, batch_keys
-from firesteel.runtime.operators.emission import Emission, protects
+from firesteel.runtime.operators.emission import Emission, Watch, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator, TimerOperator
 from firesteel.runtime.operators.tolerance import Tolerance
 from firesteel.runtime.timers import ClockOnly, KeyedTimers
@@ -98,6 +98,7 @@ class ProcessOperator(TimerOperator):
         self._fires_all_at_end = context.mode is RuntimeMode.BATCH
         super().open(context)
         self._guarded = [protects(context, call) for call in self._calls]
+        self._watch = Watch(context)
         self._tagged = [
             guarded or not never_tags(call) for guarded, call in zip(self._guarded, self._calls, strict=True)
         ]
@@ -122,6 +123,8 @@ class ProcessOperator(TimerOperator):
         self._process(1, values, timestamps)
 
     def _process(self, index: int, values: list[Any], timestamps: Timestamps) -> None:
+        if not all(self._guarded) and self._watch.finds():
+            self._guarded = self._tagged = [True] * len(self._calls)  # they share the state
         key_of = self._keys[index]
         keys = None if key_of is None else iter(batch_keys(self, values, key_of, self._state))
         self.cursor = cursor = self._pace.begin(values)

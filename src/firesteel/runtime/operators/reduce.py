@@ -15,7 +15,7 @@ from firesteel.plan.keys import KeyOf
 from firesteel.plan.operator_specs import RuntimeMode
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import batch_keys
-from firesteel.runtime.operators.emission import EMIT_AT, protects
+from firesteel.runtime.operators.emission import EMIT_AT, Watch, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 from firesteel.state.keyed_backend import KeyedBackend
@@ -46,10 +46,12 @@ class ReduceOperator(FunctionOperator):
         self._only_last = context.mode is RuntimeMode.BATCH
         super().open(context)
         self._protects = protects(context, self._reduce)
+        self._watch = Watch(context)
 
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Reduce every value into its key."""
+        self._protects = self._protects or self._watch.finds()
         keys = iter(batch_keys(self, values, self._key_of, self._state))
         self.cursor = cursor = self._pace.begin(values)
         results = self._reduce_all(cursor, self._in_context(keys) if self._in_key_context else keys)

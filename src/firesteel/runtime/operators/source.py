@@ -26,6 +26,7 @@ from firesteel.metrics import MetricGroup
 from firesteel.plan.messages import ReaderEvent, ReaderRegistered, SourceMessage, SplitRequested
 from firesteel.plan.state_handles import CheckpointOrder
 from firesteel.runtime.event_time import EventTime
+from firesteel.runtime.harmless import notice
 from firesteel.runtime.operator import FunctionState, Operator, OperatorContext, internal_list
 from firesteel.runtime.operators.bad_messages import BadMessages
 from firesteel.runtime.source_alignment import SourceAlignment
@@ -170,7 +171,12 @@ class SourceOperator(Operator):
             self._put_aside(polled)
         if polled.values:
             # A reader may keep what it hands over, and hand it over again.
-            self.batch = values = private_batch(polled.values) if self._protects else polled.values
+            if self._protects:
+                values = private_batch(polled.values)
+            else:
+                values = polled.values
+                notice(values)
+            self.batch = values
             self.time.receive(values, polled.timestamps, polled.split)
             self.batch, self.cursor = [], None
         if polled.watermark is not None:

@@ -11,7 +11,7 @@ from firesteel.runtime.few_results import gives_few
 from firesteel.runtime.keeps_nothing import keeps_nothing
 from firesteel.runtime.operator import OperatorContext, Timestamps
 from firesteel.runtime.operators.announced import KeyedBatches
-from firesteel.runtime.operators.emission import Emission, protects
+from firesteel.runtime.operators.emission import Emission, Watch, protects
 from firesteel.runtime.operators.function_operator import FunctionOperator
 from firesteel.runtime.user_function import UserFunction
 
@@ -38,6 +38,7 @@ class StatelessOperator(FunctionOperator):
         super().open(context)
         self._settled = context.output.is_settled()
         self._protects = self._needs_protection(context)
+        self._watch = Watch(context)
 
     def _needs_protection(self, context: OperatorContext) -> bool:
         if not context.protects or keeps_nothing(self._call, may_change_arguments=True):
@@ -46,7 +47,7 @@ class StatelessOperator(FunctionOperator):
 
     def _guards(self, values: list[Any]) -> bool:
         """Whether results have to be made values. Of attributes it is known what they are once the class is known."""
-        if not self._protects:
+        if not self._protects and not self._watch.finds():
             return False
         kinds = set(map(type, values))
         if len(kinds) != 1:
@@ -144,7 +145,8 @@ class FlatMapOperator(StatelessOperator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         cursor = self._begin(values)
-        self._emission.call_each(cursor, timestamps, self._call, guarded=self._protects, few=self._few)
+        guarded = self._protects or self._watch.finds()
+        self._emission.call_each(cursor, timestamps, self._call, guarded=guarded, few=self._few)
         self._end(None)
 
     @override

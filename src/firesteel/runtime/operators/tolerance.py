@@ -145,7 +145,8 @@ class TolerantFlatMapOperator(StatelessOperator):
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """One record after the other, so that the outputs of those that succeed stay in their order."""
         cursor = self._begin(values)
-        self._emission.call_each(cursor, timestamps, self._tolerant_call, guarded=self._protects)
+        guarded = self._protects or self._watch.finds()
+        self._emission.call_each(cursor, timestamps, self._tolerant_call, guarded=guarded)
         self._end(None)
 
     @override
