@@ -25,7 +25,7 @@ from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.datastream._annotations import Annotation
 from firesteel.datastream._fields import getter, resolve
 from firesteel.datastream._user_functions import check_callable, refuse_checkpointed, wrong_argument
-from firesteel.plan.keys import KeyRule
+from firesteel.plan.keys import AsksOthers, KeyRule
 from firesteel.plan.shipped import Shipped
 
 __all__ = ["Key", "KeyLike", "key_of"]
@@ -190,12 +190,12 @@ def _composite(readers: tuple[Callable[[Any], Any], ...], value: Any) -> tuple[A
     return tuple([read(value) for read in readers])
 
 
-class _CompositeKeySelector(KeySelector[Any, Any]):
+class _CompositeKeySelector(KeySelector[Any, Any], AsksOthers):
     """Several selectors of which some want to be opened."""
 
     def __init__(self, parts: tuple[KeySelector | Callable[[Any], Any], ...]) -> None:
         self._rich = [part for part in parts if isinstance(part, KeySelector)]
-        self._readers = tuple(part.get_key if isinstance(part, KeySelector) else part for part in parts)
+        self.asks = tuple(part.get_key if isinstance(part, KeySelector) else part for part in parts)
 
     @override
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -212,4 +212,4 @@ class _CompositeKeySelector(KeySelector[Any, Any]):
     @override
     def get_key(self, value: Any) -> tuple[Any, ...]:
         """The keys of all parts."""
-        return _composite(self._readers, value)
+        return _composite(self.asks, value)

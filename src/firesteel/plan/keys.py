@@ -29,7 +29,7 @@ from firesteel.contracts.functions import KeySelector
 from firesteel.plan.key_groups import stable_hash
 from firesteel.plan.value_key import ValueKey
 
-__all__ = ["KeyForm", "KeyOf", "KeyRule", "fast_reader", "keys_of", "subscript"]
+__all__ = ["AsksOthers", "KeyForm", "KeyOf", "KeyRule", "fast_reader", "keys_of", "subscript"]
 
 #: Gives the key of a record, as state knows it.
 KeyOf = Callable[[Any], Any]
@@ -55,6 +55,12 @@ _PLAIN_BASICS: dict[BasicType, type] = {
 _BITS: dict[BasicType, int] = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _CODES: dict[int, str] = {8: "b", 16: "h", 32: "i", 64: "q"}
 _WHOLE: dict[BasicType, type] = {BasicType.STRING: str, BasicType.BOOLEAN: bool, BasicType.BIG_INT: int}
+
+
+class AsksOthers:
+    """A selector that is made of others: ``asks`` are those, and nothing else of it looks at records."""
+
+    asks: tuple[Callable[[Any], Any], ...]
 
 
 @dataclass(frozen=True, slots=True)

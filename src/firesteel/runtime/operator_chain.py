@@ -319,7 +319,8 @@ class ChainLink:
         except JobExecutionError:
             raise
         except RAISED_BY_USERS as error:
-            raise self._blame.error(error, failing_record(source.batch, source.cursor)) from error
+            taken_out = self._pace.taken_out_of(source.cursor)
+            raise self._blame.error(error, failing_record(source.batch, source.cursor, taken_out)) from error
         if source.ended:
             self.output.end()
         return produced
