@@ -75,14 +75,15 @@ class ByClass:
 
     def __init__(self, prove: Callable[[type | None], bool]) -> None:
         self._prove = prove
-        self._always = prove(None)
-        self._never = not self._always and not prove(_Anything)
+        #: Whether it holds whatever the class.
+        self.always = prove(None)
+        self._never = not self.always and not prove(_Anything)
         self._known: dict[type, bool] = {}
 
     def __call__(self, values: list[Any]) -> bool:
         """Whether it holds for all records of a batch; mixed ones are not looked at."""
-        if self._always or self._never:
-            return self._always
+        if self.always or self._never:
+            return self.always
         kinds = set(map(type, values))
         if len(kinds) != 1:
             return False

@@ -104,7 +104,8 @@ class EventTime:
         A record becomes a value when the assigner has seen it: what it does to the record then belongs to the record,
         what it does later does not.
         """
-        guarded = self._protects and not self._is_let_go(values)
+        let_go = self._is_let_go
+        guarded = self._protects and not (let_go.always or let_go(values))
         self._owner.cursor = cursor = self._pace.begin(values)
         stamps: list[Any]
         if guarded:
