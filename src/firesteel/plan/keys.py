@@ -166,10 +166,10 @@ def keys_of(key_of: KeyOf, records: list[Any]) -> Iterable[Any]:
     if of_batch is None:
         return map(key_of, records)
     try:
-        keys: list[Any] = of_batch(records)
+        keys: list[Any] | None = of_batch(records)
     except Exception:  # noqa: BLE001 - it is raised again by the record that is to blame
         return map(key_of, records)
-    return keys
+    return map(key_of, records) if keys is None else keys
 
 
 def _with_batches(
@@ -182,7 +182,7 @@ def _with_batches(
     index = subscript(read)
     select = read if index is None else itemgetter(index)
 
-    def of_batch(records: list[Any]) -> list[Any]:
+    def of_batch(records: Iterable[Any]) -> list[Any]:
         keys = list(map(select, records))
         return keys if not keys or fit(keys) else list(map(form, keys))
 

@@ -160,7 +160,7 @@ class ProcessOperator(FunctionOperator):
     def awaits_event_time(self) -> bool:
         return isinstance(self._timers, KeyedTimers) and self._timers.awaits_event_time()
 
-    one_key_at_a_time = forgets_keys = True
+    one_key_at_a_time = forgets_keys = reads_keys_first = True
 
     @override
     def end_keys(self) -> None:
