@@ -27,7 +27,14 @@ from firesteel.datastream.functions import (
     ProcessWindowFunction,
     RuntimeContext,
 )
-from firesteel.datastream.window import TumblingEventTimeWindows
+from firesteel.datastream.window import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    PurgingTrigger,
+    SessionWindowTimeGapExtractor,
+    TumblingEventTimeWindows,
+)
 from firesteel.testing import simulated_environment
 from firesteel.testing.scripted_source import Emit, ScriptedSource
 
@@ -346,6 +353,64 @@ def test_assigner_and_generator_are_asked_record_by_record(seed: int) -> None:
     both = Both()
     strategy = WatermarkStrategy.for_generator(lambda: both).with_timestamp_assigner(both)
     assert collected(orders(environment(seed)).assign_timestamps_and_watermarks(strategy)) == EXPECTED
+
+
+# Windows --------------------------------------------------------------------------------------------------
+
+
+class Spoils:
+    """Keeps what it sees, and changes it later."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def see(self, record: Any) -> None:
+        for other in self.seen:
+            other["late"] = True
+        self.seen.append(record)
+
+
+class SpoilingTrigger(CountTrigger):
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.spoils = Spoils()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+        self.spoils.see(element)
+        return super().on_element(element, timestamp, window, ctx)
+
+
+class SpoilingGap(SessionWindowTimeGapExtractor):
+    def __init__(self) -> None:
+        self.spoils = Spoils()
+
+    def extract(self, element: Any) -> int:
+        element["gap"] = 100
+        self.spoils.see(element)
+        return 100
+
+
+class Contents(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        yield from elements
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("purging", [True, False])
+def test_triggers_and_gaps_of_sessions(seed: int, backend: str, purging: bool) -> None:
+    def keyed() -> Any:
+        env = environment(seed, **{"state.backend.type": backend, "state.backend.disk.cache-entries": "2"})
+        times = MONOTONOUS.with_timestamp_assigner(lambda order, _: order["n"])
+        return orders(env, 6).assign_timestamps_and_watermarks(times).key_by(lambda order: order["user"])
+
+    trigger = PurgingTrigger.of(SpoilingTrigger()) if purging else SpoilingTrigger()
+    found = collected(keyed().window(GlobalWindows.create()).trigger(trigger).process(Contents()))
+    expected = [{"user": "ab"[n % 2], "n": n} for n in range(6)]
+    assert found == expected
+    sessions = EventTimeSessionWindows.with_dynamic_gap(SpoilingGap())
+    found = collected(keyed().window(sessions).process(Contents()))
+    assert found == [{**order, "gap": 100} for order in expected]
 
 
 def test_with_object_reuse_an_assigner_gets_the_record_that_goes_on() -> None:

@@ -42,6 +42,7 @@ from firesteel.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from firesteel.datastream.window import CountTrigger
 from firesteel_support.value_shapes import append, change, key_of, made, number_of, parts_of, shown
 
 SIDE = OutputTag("aside", Types.PICKLED_BYTE_ARRAY())
@@ -1035,6 +1036,19 @@ class ChangesElements(UserCode, ProcessWindowFunction):
         for element in sorted(elements, key=shown):
             yield element
             yield change(element, 1)
+
+
+class RemembersElements(CountTrigger):
+    """Counts; and keeps the elements that it is asked about, and changes them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.kept: list[Any] = []
+
+    @override
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+        self.kept = [change(each, 9) for each in (*self.kept, element)][-KEPT:]
+        return super().on_element(element, timestamp, window, ctx)
 
 
 @dataclass(eq=False)

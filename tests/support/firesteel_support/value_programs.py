@@ -105,7 +105,7 @@ class Windows:
     kind: str  # tumbling, sliding, session, count, sliding count
     size: int  # of a session: the gap
     slide: int = 0
-    trigger: str = ""  # nothing: the default; count, purging count, continuous
+    trigger: str = ""  # nothing: the default; count, purging count, remembering count, continuous
     every: int = 0  # of the trigger
     evictor: str = ""  # nothing; count, time
     keeps: int = 0  # of the evictor
@@ -385,7 +385,9 @@ class _Drawing:
         match rng.choice(("tumbling", "tumbling", "sliding", "sliding", "session", "count", "sliding count")):
             case "tumbling":
                 size = rng.randint(2, 10)
-                trigger = rng.choice(("", "", "count", "purging count", "continuous"))
+                trigger = rng.choice(
+                    ("", "", "count", "purging count", "continuous", "remembering count", "remembering count")
+                )
                 every = rng.randint(1, 4)
                 if not trigger and not lateness and rng.random() < 0.4:
                     return Windows(
@@ -395,7 +397,7 @@ class _Drawing:
             case "sliding":
                 slide = rng.randint(1, 5)
                 size = rng.choice((slide * 2, slide * 3, slide + 1, slide * 2 + 1))
-                trigger = rng.choice(("", "", "", "count"))
+                trigger = rng.choice(("", "", "", "count", "remembering count"))
                 return Windows("sliding", size, slide, trigger, rng.randint(1, 4), "", 0, lateness, aside)
             case "session":
                 return Windows("session", rng.randint(1, 5), lateness=lateness, late_aside=aside)
@@ -468,8 +470,8 @@ class _Drawing:
             if getattr(function, "reads", ()) and read.shape not in function.reads:
                 continue
             if isinstance(function, functions.TellsTimeAgain):
-                if function.assigner is functions.tell_the_time_plainly and read.shape != "list":
-                    continue
+                if read.shape == "list" and rng.random() < 0.6:
+                    function.assigner = functions.tell_the_time_plainly
                 if self.parallel and function.generator == "punctuates":
                     continue
             if isinstance(function, functions.Partitions) and (
@@ -557,7 +559,6 @@ _CATALOGUE: list[tuple[str, Callable[[random.Random], Any]]] = [
                 rng.choice(
                     (
                         functions.change_and_tell_the_time,
-                        functions.tell_the_time_plainly,
                         functions.RemembersWhileTellingTheTime(),
                         functions.RemembersWhileTellingTheTime(),
                     )
@@ -762,6 +763,8 @@ def _cut(keyed: Any, windows: Windows) -> Any:
             if windows.trigger == "continuous"
             else CountTrigger.of(windows.every)
             if windows.trigger == "count"
+            else functions.RemembersElements(windows.every)
+            if windows.trigger == "remembering count"
             else PurgingTrigger.of(CountTrigger.of(windows.every))
         )
     if windows.evictor:
