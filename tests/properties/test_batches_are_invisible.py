@@ -17,12 +17,16 @@ import pytest
 
 from firesteel.common import _values as values
 from firesteel.common.errors import JobExecutionError
+from firesteel.runtime import event_time, key_reader, router
+from firesteel.runtime.operators import interval_join, stateless
+from firesteel.runtime.operators.windows import general_operator
 from firesteel_support import value_functions
 from firesteel_support.effort import cases
 from firesteel_support.record_by_record import interpret
 from firesteel_support.value_programs import (
     KEYED,
     SourceStep,
+    Step,
     compile_program,
     difference,
     draw,
@@ -80,6 +84,14 @@ def test_the_programs_have_everything() -> None:
                 found.update({type(value).__name__ for round in step.rounds for value, _ in round.records})
                 continue
             found[step.operation] += 1
+            if step.is_keyed:
+                found.update(getattr(each, "__name__", type(each).__name__) for each in step.selectors)
+            if isinstance(step.function, value_functions.Partitions):
+                found[step.function.selector.__name__] += 1
+            if isinstance(step.function, value_functions.TellsTimeAgain):
+                assigner = step.function.assigner
+                found[getattr(assigner, "__name__", type(assigner).__name__)] += 1
+                found[f"generator {step.function.generator}"] += 1
             for function in (step.function, step.window_function):
                 found[getattr(function, "__name__", type(function).__name__)] += 1
             if step.windows is not None:
@@ -98,6 +110,9 @@ def test_the_programs_have_everything() -> None:
         *(type(shape("a", 1, [])).__name__ for shape in SHAPES.values()),
         *KEYED,
         *("union", "co:map", "co:flat_map", "gather", "late True", "tumbling", "sliding", "session", "count"),
+        *("assign", "partition", "change_and_tell_the_key", "RemembersWhileTellingTheKey", "parts_of"),
+        *("change_and_tell_the_time", "tell_the_time_plainly", "RemembersWhileTellingTheTime"),
+        *("generator ", "generator remembers", "generator punctuates", "remembering count trigger"),
         *("sliding count", "count trigger", "purging count trigger", "continuous trigger"),
         *("count evictor", "time evictor"),
     }
@@ -120,6 +135,35 @@ def test_an_engine_that_does_not_protect_values_is_found(monkeypatch: pytest.Mon
         if name.startswith("firesteel.") and vars(module).get("private") is values.private:
             monkeypatch.setattr(module, "private", lambda value: value)
     assert sum(map(fails, range(30))) >= 10
+
+
+def as_it_is(value: Any, *more: Any) -> Any:
+    return value
+
+
+def never(*arguments: Any) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("operations", "place", "name", "instead"),
+    [
+        ({"filter"}, stateless.FilterOperator, "_guards", never),
+        ({"interval_join"}, interval_join, "protection", lambda protects: as_it_is),
+        (KEYED, key_reader, "asked", as_it_is),
+        ({"partition"}, router, "private", as_it_is),
+        ({"assign"}, event_time, "private", as_it_is),
+        ({"process", "reduce", "aggregate"}, general_operator, "touches_elements", never),
+    ],
+)
+def test_a_single_place_without_protection_is_found(
+    monkeypatch: pytest.MonkeyPatch, operations: set[str], place: Any, name: str, instead: Any
+) -> None:
+    def is_about(seed: int) -> bool:
+        return any(isinstance(step, Step) and step.operation in operations for step in draw(seed).steps)
+
+    monkeypatch.setattr(place, name, instead)
+    assert any(fails(seed) for seed in range(400) if is_about(seed))
 
 
 def test_object_reuse_switches_the_protection_off() -> None:

@@ -22,7 +22,7 @@ from firesteel.contracts.joins import CoGroupFunction, FlatJoinFunction, JoinFun
 from firesteel.datastream._annotations import Annotation
 from firesteel.datastream._key_selectors import KeyLike, key_of
 from firesteel.datastream._user_functions import check_callable, wrong_argument
-from firesteel.plan.keys import KeyRule
+from firesteel.plan.keys import AsksOthers, KeyRule
 
 if TYPE_CHECKING:
     from firesteel.contracts.evictors import Evictor
@@ -200,12 +200,12 @@ class _Tag:
         return (self._side, value)
 
 
-class _KeyOfEither(KeySelector[Any, Any]):
+class _KeyOfEither(KeySelector[Any, Any], AsksOthers):
     """The key of a tagged record, by the selector of its side."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self._rich = [part for part in (first, second) if isinstance(part, KeySelector)]
-        self._selectors = (_call(first), _call(second))
+        self.asks = (_call(first), _call(second))
 
     @override
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -220,7 +220,7 @@ class _KeyOfEither(KeySelector[Any, Any]):
 
     @override
     def get_key(self, tagged: tuple[int, Any]) -> Any:
-        return self._selectors[tagged[0]](tagged[1])
+        return self.asks[tagged[0]](tagged[1])
 
 
 class _PairWindow(WindowFunction[Any, Any, Any, Any], Wrapping):

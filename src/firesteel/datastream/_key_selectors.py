@@ -24,7 +24,7 @@ from firesteel.contracts.runtime_context import RuntimeContext
 from firesteel.datastream._annotations import Annotation
 from firesteel.datastream._fields import getter, resolve
 from firesteel.datastream._user_functions import check_callable, refuse_checkpointed, wrong_argument
-from firesteel.plan.keys import KeyRule
+from firesteel.plan.keys import AsksOthers, KeyRule
 from firesteel.plan.shipped import Shipped
 
 __all__ = ["Key", "KeyLike", "key_of"]
@@ -189,12 +189,12 @@ def _composite(readers: tuple[Callable[[Any], Any], ...], value: Any) -> tuple[A
     return tuple([read(value) for read in readers])
 
 
-class _CompositeKeySelector(KeySelector[Any, Any]):
+class _CompositeKeySelector(KeySelector[Any, Any], AsksOthers):
     """Several selectors of which some want to be opened."""
 
     def __init__(self, components: tuple[KeySelector | Callable[[Any], Any], ...]) -> None:
         self._rich = [component for component in components if isinstance(component, KeySelector)]
-        self._readers = tuple(
+        self.asks = tuple(
             component.get_key if isinstance(component, KeySelector) else component for component in components
         )
 
@@ -213,4 +213,4 @@ class _CompositeKeySelector(KeySelector[Any, Any]):
     @override
     def get_key(self, value: Any) -> tuple[Any, ...]:
         """The keys of all components."""
-        return _composite(self._readers, value)
+        return _composite(self.asks, value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 
 from firesteel.common._override import override
 from firesteel.common._type_variables import TypeVar
+from firesteel.common._values import private
 from firesteel.common.errors import UnsupportedOperationError
 from firesteel.common.time import AnyLength
 from firesteel.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -498,4 +499,5 @@ class _PairWithKey(MapFunction[Any, Row]):
     @override
     def map(self, value: Any) -> Row:
         assert self._get_key is not None
-        return Row(f0=self._get_key(value), f1=value)
+        # A selector may change what it is asked about, and the record goes on.
+        return Row(f0=self._get_key(private(value)), f1=value)

@@ -29,7 +29,7 @@ from firesteel.contracts.functions import KeySelector
 from firesteel.plan.key_groups import stable_hash
 from firesteel.plan.value_key import ValueKey
 
-__all__ = ["KeyForm", "KeyOf", "KeyRule", "fast_reader", "keys_of", "subscript"]
+__all__ = ["AsksOthers", "KeyForm", "KeyOf", "KeyRule", "fast_reader", "keys_of", "subscript"]
 
 #: Gives the key of a record, as state knows it.
 KeyOf = Callable[[Any], Any]
@@ -55,6 +55,12 @@ _PLAIN_BASICS: dict[BasicType, type] = {
 _BITS: dict[BasicType, int] = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _CODES: dict[int, str] = {8: "b", 16: "h", 32: "i", 64: "q"}
 _WHOLE: dict[BasicType, type] = {BasicType.STRING: str, BasicType.BOOLEAN: bool, BasicType.BIG_INT: int}
+
+
+class AsksOthers:
+    """A selector that is made of others: ``asks`` are those, and nothing else of it looks at records."""
+
+    asks: tuple[Callable[[Any], Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +166,10 @@ def keys_of(key_of: KeyOf, records: list[Any]) -> Iterable[Any]:
     if of_batch is None:
         return map(key_of, records)
     try:
-        keys: list[Any] = of_batch(records)
+        keys: list[Any] | None = of_batch(records)
     except Exception:  # noqa: BLE001 - it is raised again by the record that is to blame
         return map(key_of, records)
-    return keys
+    return map(key_of, records) if keys is None else keys
 
 
 def _with_batches(
@@ -176,7 +182,7 @@ def _with_batches(
     index = subscript(read)
     select = read if index is None else itemgetter(index)
 
-    def of_batch(records: list[Any]) -> list[Any]:
+    def of_batch(records: Iterable[Any]) -> list[Any]:
         keys = list(map(select, records))
         return keys if not keys or fit(keys) else list(map(form, keys))
 

@@ -84,7 +84,11 @@ class ChainBuilder:
         description = "" if user_code is None else user_code.description
         blame = Blame(operator.name, self._subtask, self._vertex.parallelism, description)
         try:
-            keys = [None if selector is None else KeyReader(selector) for selector in operator.key_selectors]
+            protects = not self._settings.object_reuse
+            keys = [
+                None if selector is None else KeyReader(selector, protects)
+                for selector in operator.key_selectors
+            ]
             key_functions = tuple(None if key is None else key.key_of for key in keys)
             live = create_operator(operator, key_functions, keyed_state, operator_state)
         except RAISED_BY_USERS as error:

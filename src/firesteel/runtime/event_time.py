@@ -22,12 +22,17 @@ from itertools import repeat
 from typing import Any
 
 from firesteel.common._override import override
+from firesteel.common._values import private
 from firesteel.common.errors import short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MAX_WATERMARK, MIN_TIMESTAMP, to_millis
 from firesteel.common.watermark_strategy import IngestionTime, WatermarkStrategy
 from firesteel.plan.operator_specs import RuntimeMode
+from firesteel.runtime.asked import ByClass, keeps_no_argument, lets_go
 from firesteel.runtime.operator import Operator, OperatorContext, Timestamps
 from firesteel.runtime.split_time import GeneratedTime, SplitTime, split_factory
+
+#: The user's function (record, timestamp so far) -> timestamp.
+Assign = Callable[[Any, int], int]
 
 #: The split of readers that have none: the whole reader.
 WHOLE: Hashable = None
@@ -41,7 +46,14 @@ class EventTime:
         self._output = context.output
         self._now: Callable[[], float] = context.services.now
         progressive = context.mode is RuntimeMode.STREAMING
+        self._pace = context.pace
+        self._protects = context.protects
+        #: The user's assigner; the machine's time needs none.
+        self._assign = (
+            None if isinstance(strategy.generator, IngestionTime) else strategy.timestamp_function()
+        )
         self._stamp = create_stamper(strategy, self._now)
+        self._is_let_go = ByClass(self._lets_go)
         self._new_split = split_factory(strategy, progressive)
         self._interval = context.watermark_interval if progressive else 0
         timeout = strategy.idle_timeout if progressive else None
@@ -60,41 +72,112 @@ class EventTime:
 
     # Records ------------------------------------------------------------------------------------------
 
-    def receive(self, values: list[Any], timestamps: Timestamps, split: Hashable = WHOLE) -> None:
-        """Stamp a batch of one split and send it on, with the watermarks that belong between its records."""
+    def receive(self, values: list[Any], timestamps: Timestamps, split: Hashable = WHOLE) -> int:
+        """Stamp a batch of one split and send it on, with the watermarks that belong between its records.
+
+        Returns how many records are left at its end, because the user's code took too long.
+        """
         state = self._splits.get(split) or self.add_split(split)
         state.has_records = True
         if state.idle or self._timeout != math.inf:
             self._touch(state)
-        stamps = self._stamp(self._owner, values, timestamps)
+        if isinstance(state, GeneratedTime):
+            return self._receive_one_by_one(state, values, timestamps)
+        left = 0
+        stamps: Timestamps
+        if self._assign is None:
+            stamps = self._stamp(values, timestamps)
+        else:
+            values, stamps, left = self._assigned(self._assign, values, timestamps)
         if stamps:
             self.last_stamp = stamps[-1]
-        if isinstance(state, GeneratedTime):
-            self._interleave(state, values, stamps)
-            return
         if stamps is not None and state.see(stamps):
             self._arm()
         self._output.emit(values, stamps)
+        return left
 
-    def _interleave(self, state: GeneratedTime, values: list[Any], stamps: Timestamps) -> None:
-        """Show every record to the user's generator; cut the batch where it emits something."""
-        self._owner.cursor = cursor = iter(values)
-        times = repeat(MIN_TIMESTAMP) if stamps is None else _filled(stamps)
-        on_event, signals, sent = state.on_event, state.signals, 0
-        for position, (time, value) in enumerate(zip(times, cursor, strict=False), 1):
-            on_event(value, time, state)
+    def _assigned(
+        self, assign: Assign, values: list[Any], timestamps: Timestamps
+    ) -> tuple[list[Any], list[int | None], int]:
+        """The records with the timestamps of the user's assigner, and how many are left at the end of the batch.
+
+        A record becomes a value when the assigner has seen it: what it does to the record then belongs to the record,
+        what it does later does not.
+        """
+        let_go = self._is_let_go
+        guarded = self._protects and not (let_go.always or let_go(values))
+        self._owner.cursor = cursor = self._pace.begin(values)
+        stamps: list[Any]
+        if guarded:
+            passed: list[Any] = []
+            stamps = []
+            # The cursor comes last: zip asks its first iterable once more at the end.
+            for old, value in zip(repeat(None) if timestamps is None else timestamps, cursor, strict=False):
+                stamps.append(assign(value, MIN_TIMESTAMP if old is None else old))
+                passed.append(private(value))
+        elif timestamps is None:
+            stamps = [assign(value, MIN_TIMESTAMP) for value in cursor]
+        else:
+            stamps = [
+                assign(value, MIN_TIMESTAMP if old is None else old)
+                for old, value in zip(timestamps, cursor, strict=False)
+            ]
+        left = self._pace.end()
+        checked: list[Any]
+        try:
+            checked = array("q", stamps).tolist()  # looks at all, at a few nanoseconds each
+        except (TypeError, OverflowError):
+            checked = _checked(self._owner, values, stamps)
+        if guarded:
+            return passed, checked, left
+        return values[:-left] if left else values, checked, left
+
+    def _receive_one_by_one(self, state: GeneratedTime, values: list[Any], timestamps: Timestamps) -> int:
+        """Ask for the timestamp of every record, show it to the user's generator, and cut the batch where that emits.
+
+        Record by record, because assigner and generator may know of each other.
+        """
+        assign = self._assign
+        if assign is None:
+            timestamps = self._stamp(values, timestamps)
+        guarded = self._protects and not self._is_let_go_by_both(state, values)
+        timed = assign is not None or timestamps is not None
+        passed: list[Any] = []
+        stamps: list[int | None] = []
+        on_event, signals = state.on_event, state.signals
+        self._owner.cursor = cursor = self._pace.begin(values)
+        for old, value in zip(repeat(None) if timestamps is None else timestamps, cursor, strict=False):
+            if state.idle:  # what the generator said about the record before; this one makes it active
+                self._touch(state)
+            stamp = old
+            if assign is not None:
+                stamp = _clamped(assign(value, MIN_TIMESTAMP if old is None else old), _BY_ASSIGNER)
+            # What it is now leaves; what the generator does to it nobody sees.
+            passed.append(private(value) if guarded else value)
+            stamps.append(stamp)
+            on_event(value, MIN_TIMESTAMP if stamp is None else stamp, state)
             if signals:
-                self._emit_slice(values, stamps, slice(sent, position))
-                sent = position
+                self._send(passed, stamps, timed)
+                passed, stamps = [], []
                 self._settle(state)
-                if state.idle and sent < len(
-                    values
-                ):  # the next record makes it active, in this batch or another
-                    self._touch(state)
-        self._emit_slice(values, stamps, slice(sent, None))
+        left = self._pace.end()
+        self._send(passed, stamps, timed)
+        return left
 
-    def _emit_slice(self, values: list[Any], stamps: Timestamps, piece: slice) -> None:
-        self._output.emit(values[piece], None if stamps is None else stamps[piece])
+    def _send(self, values: list[Any], stamps: list[int | None], timed: bool) -> None:
+        if timed and stamps:
+            self.last_stamp = stamps[-1]
+        self._output.emit(values, stamps if timed else None)
+
+    def _is_let_go_by_both(self, state: GeneratedTime, values: list[Any]) -> bool:
+        """Whether it is certain that neither the assigner nor the generator of a split keeps these records."""
+        if state.is_let_go is None:
+            on_event, lets_go = state.on_event, self._lets_go
+            state.is_let_go = ByClass(lambda kind: lets_go(kind) and keeps_no_argument(on_event, kind))
+        return state.is_let_go(values)
+
+    def _lets_go(self, kind: type | None) -> bool:
+        return self._assign is None or lets_go(self._assign, kind)
 
     # Splits -------------------------------------------------------------------------------------------
 
@@ -289,31 +372,19 @@ def _moment(timestamp: int) -> str:
 _YEAR_2000, _YEAR_2100 = 946_684_800_000, 4_102_444_800_000
 
 
-def _filled(stamps: list[int | None]) -> list[int]:
-    if None in stamps:
-        return [MIN_TIMESTAMP if stamp is None else stamp for stamp in stamps]
-    return stamps  # type: ignore[return-value]
-
-
 # Timestamps of whole batches --------------------------------------------------------------------------
-# As the user's assigner reads them, as they were, or as the clock says.
+# As they were, or as the clock says.
 
 
-Stamper = Callable[[Operator, list[Any], Timestamps], Timestamps]
+Stamper = Callable[[list[Any], Timestamps], Timestamps]
 
 
 def create_stamper(strategy: WatermarkStrategy, now: Callable[[], float]) -> Stamper:
-    """The function (operator, values, timestamps so far) -> timestamps for a strategy.
-
-    The operator's cursor shows which record the assigner was working on.
-    """
-    if isinstance(strategy.generator, IngestionTime):
-        return _IngestionStamper(now)
-    assign = strategy.timestamp_function()
-    return _kept if assign is None else _AssigningStamper(assign)
+    """The function (values, timestamps so far) -> timestamps for a strategy without an assigner of the user's."""
+    return _IngestionStamper(now) if isinstance(strategy.generator, IngestionTime) else _kept
 
 
-def _kept(owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
+def _kept(values: list[Any], timestamps: Timestamps) -> Timestamps:
     if timestamps is None:
         return None
     stamps: list[Any] = timestamps
@@ -324,28 +395,6 @@ def _kept(owner: Operator, values: list[Any], timestamps: Timestamps) -> Timesta
         return [None if stamp is None else _clamped(stamp, "the source") for stamp in stamps]
 
 
-class _AssigningStamper:
-    def __init__(self, assign: Callable[[Any, int], int]) -> None:
-        self._assign = assign
-
-    def __call__(self, owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
-        assign = self._assign
-        owner.cursor = cursor = iter(values)
-        if timestamps is None:
-            stamps = [assign(value, MIN_TIMESTAMP) for value in cursor]
-        else:
-            # The cursor comes last: zip asks its first iterable once more at the end.
-            stamps = [
-                assign(value, MIN_TIMESTAMP if old is None else old)
-                for old, value in zip(timestamps, cursor, strict=False)
-            ]
-        try:
-            checked: list[Any] = array("q", stamps).tolist()  # looks at all, at a few nanoseconds each
-            return checked
-        except (TypeError, OverflowError):
-            return _checked(owner, values, stamps)
-
-
 class _IngestionStamper:
     """The machine's time; it does not go back when the machine's clock is set back."""
 
@@ -353,7 +402,7 @@ class _IngestionStamper:
         self._now = now
         self._last = MIN_TIMESTAMP
 
-    def __call__(self, owner: Operator, values: list[Any], timestamps: Timestamps) -> Timestamps:
+    def __call__(self, values: list[Any], timestamps: Timestamps) -> Timestamps:
         self._last = max(self._last, to_millis(self._now()))
         return [self._last] * len(values)
 
@@ -363,11 +412,14 @@ def _checked(owner: Operator, values: list[Any], stamps: list[Any]) -> list[int 
     timestamps: list[int | None] = []
     for stamp in stamps:
         try:
-            timestamps.append(_clamped(stamp, "the timestamp assigner"))
+            timestamps.append(_clamped(stamp, _BY_ASSIGNER))
         except TypeError:
             owner.cursor = iter(values[len(timestamps) + 1 :])
             raise
     return timestamps
+
+
+_BY_ASSIGNER = "the timestamp assigner"
 
 
 def _clamped(stamp: Any, origin: str) -> int:
@@ -397,7 +449,7 @@ class TimestampsOperator(Operator):
     @override
     def process(self, values: list[Any], timestamps: Timestamps) -> None:
         """Stamp a batch and let its watermarks go between its records."""
-        self.time.receive(values, timestamps)
+        self.left = self.time.receive(values, timestamps)
 
     @override
     def on_watermark(self, timestamp: int) -> None:

@@ -129,6 +129,8 @@ class Operator:
     were not processed, because it took too long (see `firesteel.runtime.pace`): whoever gave the batch gives them again.
     """
 
+    #: Whether it wants the keys of a batch before it begins with the first record.
+    reads_keys_first = False
     cursor: Iterator[Any] | None = None
     left = 0
     #: The record whose processing has raised, where that is not the one at the cursor.

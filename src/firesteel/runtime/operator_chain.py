@@ -40,6 +40,7 @@ from firesteel.state.operator_state import OperatorStateBackend
 Converter = Callable[[list[Any]], list[Any]]
 Emit = Callable[[list[Any], Timestamps], None]
 Process = Callable[[list[Any], Timestamps], None]
+ReceiveSome = Callable[[list[Any], Timestamps], int]
 
 
 class Branch:
@@ -176,6 +177,8 @@ class ChainLink:
         self._state = state
         self.key_readers = keys  # of each input; None for one without keys
         self._keys = [key for key in keys if key is not None]
+        # Of the first and of the second input.
+        self._slow_keys = [None if key is None or key.is_quick else key for key in (*keys, None, None)]
         self._pace = Pace() if pace is None else pace
         self._opened = False
         #: Takes the latency of every marker that comes here; None where nobody wants that.
@@ -190,31 +193,54 @@ class ChainLink:
 
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the first input, to its end."""
-        left = self._process(self.operator.process, values, timestamps)
+        left = self.receive_some(values, timestamps)
         if left:
-            self._process_rest(self.operator.process, values, timestamps, left)
+            self._process_rest(self.receive_some, values, timestamps, left)
 
     def receive_second(self, values: list[Any], timestamps: Timestamps) -> None:
         """A batch of the second input, to its end."""
-        left = self._process(self.operator.process_second, values, timestamps)
+        left = self.receive_some_second(values, timestamps)
         if left:
-            self._process_rest(self.operator.process_second, values, timestamps, left)
+            self._process_rest(self.receive_some_second, values, timestamps, left)
 
-    def _process_rest(self, process: Process, values: list[Any], timestamps: Timestamps, left: int) -> None:
+    def _process_rest(
+        self, receive_some: ReceiveSome, values: list[Any], timestamps: Timestamps, left: int
+    ) -> None:
         while left:
             values, timestamps = values[-left:], None if timestamps is None else timestamps[-left:]
             self._pace.breathe()
-            left = self._process(process, values, timestamps)
+            left = receive_some(values, timestamps)
 
     def receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
         """A batch from elsewhere of the first input, or a part of it: returns how many records are left at its end."""
         notice(values)
-        return self._process(self.operator.process, values, timestamps)
+        reader = self._slow_keys[0]
+        if reader is None:
+            return self._process(self.operator.process, values, timestamps)
+        return self._process_with_keys(reader, self.operator.process, values, timestamps)
 
     def receive_some_second(self, values: list[Any], timestamps: Timestamps) -> int:
         """The same for the second input."""
         notice(values)
-        return self._process(self.operator.process_second, values, timestamps)
+        reader = self._slow_keys[1]
+        if reader is None:
+            return self._process(self.operator.process_second, values, timestamps)
+        return self._process_with_keys(reader, self.operator.process_second, values, timestamps)
+
+    def _process_with_keys(
+        self, reader: KeyReader, process: Process, values: list[Any], timestamps: Timestamps
+    ) -> int:
+        """Where all keys of a batch are wanted first: those that take too long to read are left, with their records."""
+        if not (self.operator.reads_keys_first or self._state.tracks):
+            return self._process(process, values, timestamps)
+        self.operator.cursor = iter(values)  # at no record
+        first = reader.read_ahead(values, self._pace)
+        left = len(values) - len(first)
+        if left and timestamps is not None:
+            timestamps = timestamps[:-left]
+        left += self._process(process, first, timestamps)
+        reader.forget()
+        return left
 
     def _process(self, process: Process, values: list[Any], timestamps: Timestamps) -> int:
         operator = self.operator
@@ -243,11 +269,17 @@ class ChainLink:
         reader = self.key_readers[index]
         assert reader is not None
         key_of = reader.key_of
-        self.operator.cursor = cursor = iter(values)
-        try:
-            return [key_of(value) for value in cursor]
-        except RAISED_BY_USERS as error:
-            raise self._failure(error, values) from error
+        keys: list[Any] = []
+        while len(keys) < len(values):
+            rest = values[len(keys) :] if keys else values
+            self.operator.cursor = cursor = self._pace.begin(rest)
+            try:
+                keys += [key_of(value) for value in cursor]
+            except RAISED_BY_USERS as error:
+                raise self._failure(error, rest) from error
+            if self._pace.end():
+                self._pace.breathe()
+        return keys
 
     def end_keys(self) -> None:
         """Nothing follows for the keys so far."""
@@ -322,7 +354,8 @@ class ChainLink:
         except JobExecutionError:
             raise
         except RAISED_BY_USERS as error:
-            raise self._blame.error(error, failing_record(source.batch, source.cursor)) from error
+            taken_out = self._pace.taken_out_of(source.cursor)
+            raise self._blame.error(error, failing_record(source.batch, source.cursor, taken_out)) from error
         if source.ended:
             self.output.end()
         return produced

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from firesteel.common._override import override
+from firesteel.common._values import private
 from firesteel.common.errors import JobExecutionError, ProgramError, short_repr
 from firesteel.common.options import RECORD_MAX_SIZE
 from firesteel.common.typeinfo import TypeInformation, flat_type
@@ -23,6 +24,7 @@ from firesteel.plan.job_plan import EdgePlan, JobPlan, VertexPlan
 from firesteel.plan.key_groups import KeyAssignment
 from firesteel.plan.keys import subscript
 from firesteel.plan.state_handles import CheckpointOrder
+from firesteel.runtime.asked import only_looks
 from firesteel.runtime.blame import NO_RECORD, RAISED_BY_USERS, Blame, failing_record
 from firesteel.runtime.elements import (
     END_OF_INPUT,
@@ -34,6 +36,7 @@ from firesteel.runtime.elements import (
 )
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.operator import Timestamps
+from firesteel.runtime.pace import Pace
 from firesteel.runtime.runtime_context import without_state
 from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.user_function import UserFunction
@@ -84,6 +87,15 @@ class ChannelWriter:
         if (timestamps is not None) != self.has_time:
             self.flush()
             self.has_time = timestamps is not None
+
+    def append_to_one(self, values: list[Any], timestamps: Timestamps) -> None:
+        """All records to the first receiver, the only one that counts."""
+        self.prepare(timestamps)
+        target = self.targets[0]
+        self.values[target] += values
+        if timestamps is not None:
+            self.timestamps[target] += timestamps
+        self.write_full()
 
     def write_full(self) -> None:
         """Write the buffers that have reached the size of a chunk; the last thing that is done with a batch."""
@@ -246,24 +258,40 @@ class SingleRouter(Router):
     @override
     def receive(self, values: list[Any], timestamps: Timestamps) -> None:
         """Append the batch to the one buffer."""
-        channels = self.channels
-        channels.prepare(timestamps)
-        target = channels.targets[0]
-        channels.values[target] += values
-        if timestamps is not None:
-            channels.timestamps[target] += timestamps
-        channels.write_full()
+        self.channels.append_to_one(values, timestamps)
 
 
 class _UserRouter(Router):
-    """A router that runs user code, to open and to close; what it raises is explained."""
+    """A router that runs user code, to open and to close; what it raises is explained.
+
+    What takes too long is cut, as in operators; see `firesteel.runtime.pace`.
+    """
 
     def __init__(
-        self, channels: ChannelWriter, parts: Sequence[KeyReader | UserFunction], blame: Blame
+        self, channels: ChannelWriter, parts: Sequence[KeyReader | UserFunction], blame: Blame, pace: Pace
     ) -> None:
         super().__init__(channels)
         self._parts = parts
         self._blame = blame
+        self._pace = pace
+
+    @override
+    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+        """A batch, to its end."""
+        left = self._receive_some(values, timestamps)
+        while left:
+            values, timestamps = values[-left:], None if timestamps is None else timestamps[-left:]
+            self._pace.breathe()
+            left = self._receive_some(values, timestamps)
+
+    def _receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
+        """A batch, or its beginning: returns how many records are left at its end."""
+        raise NotImplementedError
+
+    def _failure(
+        self, error: Exception | SystemExit, values: list[Any], cursor: Iterator[Any]
+    ) -> JobExecutionError:
+        return self._blame.error(error, failing_record(values, cursor, self._pace.taken_out_of(cursor)))
 
     @override
     def open(self, runtime: RuntimeContext) -> None:
@@ -284,27 +312,31 @@ class _UserRouter(Router):
             raise self._blame.error(error) from error
 
 
-class SingleKeyedRouter(SingleRouter, _UserRouter):
+class SingleKeyedRouter(_UserRouter):
     """All records to the one receiver that owns all keys, which does not look at them itself.
 
     Where a key belongs does not matter as long as there is one receiver, but a key is a key or is none with any
     number of them.
     """
 
-    def __init__(self, channels: ChannelWriter, reader: KeyReader, blame: Blame) -> None:
-        _UserRouter.__init__(self, channels, (reader,), blame)
+    def __init__(self, channels: ChannelWriter, reader: KeyReader, blame: Blame, pace: Pace) -> None:
+        super().__init__(channels, (reader,), blame, pace)
         self._key_of = reader.key_of
 
     @override
-    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+    def _receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
         """Look at the keys, then append the batch to the one buffer."""
-        key_of, cursor = self._key_of, iter(values)
+        key_of, cursor = self._key_of, self._pace.begin(values)
         try:
             for value in cursor:
                 key_of(value)
         except RAISED_BY_USERS as error:
-            raise self._blame.error(error, failing_record(values, cursor)) from error
-        super().receive(values, timestamps)
+            raise self._failure(error, values, cursor) from error
+        left = self._pace.end()
+        if left:
+            values, timestamps = values[:-left], None if timestamps is None else timestamps[:-left]
+        self.channels.append_to_one(values, timestamps)
+        return left
 
 
 class RoundRobinRouter(Router):
@@ -346,24 +378,27 @@ class ScatterRouter(_UserRouter):
         channels: ChannelWriter,
         scatter: Scatter,
         blame: Blame,
+        pace: Pace,
         parts: Sequence[KeyReader | UserFunction] = (),
     ) -> None:
-        super().__init__(channels, parts, blame)
+        super().__init__(channels, parts, blame, pace)
         self._scatter = scatter
 
     @override
-    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+    def _receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
         """Append each record to its receiver's buffer."""
         self.channels.prepare(timestamps)
-        cursor = iter(values)
+        cursor = self._pace.begin(values)
         try:
             targets = self._scatter(cursor)
         except RAISED_BY_USERS as error:
-            raise self._blame.error(error, failing_record(values, cursor)) from error
+            raise self._failure(error, values, cursor) from error
+        left = self._pace.end()
         _append_all(self.channels.values, targets, values)
         if timestamps is not None:
             _append_all(self.channels.timestamps, targets, timestamps)
         self.channels.write_full()
+        return left
 
 
 class KeyedRouter(_UserRouter):
@@ -376,9 +411,14 @@ class KeyedRouter(_UserRouter):
     """
 
     def __init__(
-        self, channels: ChannelWriter, reader: KeyReader, placement: KeyAssignment, blame: Blame
+        self,
+        channels: ChannelWriter,
+        reader: KeyReader,
+        placement: KeyAssignment,
+        blame: Blame,
+        pace: Pace,
     ) -> None:
-        super().__init__(channels, (reader,), blame)
+        super().__init__(channels, (reader,), blame, pace)
         self._reader = reader
         self._use_keys(reader.selected, placement)
 
@@ -396,21 +436,21 @@ class KeyedRouter(_UserRouter):
         self._pair_of: dict[Any, tuple[Callable[[Any], None], Callable[[int | None], None]]] = {}
 
     @override
-    def receive(self, values: list[Any], timestamps: Timestamps) -> None:
+    def _receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
         """Append each record to its receiver's buffer."""
         self.channels.prepare(timestamps)
-        cursor = iter(values)
+        cursor = self._pace.begin(values)
         try:
             self._route(cursor, timestamps)
         except RAISED_BY_USERS as error:
-            record = failing_record(values, cursor)
+            left = self._pace.end()
+            record = failing_record(values, cursor, left)
             if not self._is_unhashable(error, record):
                 raise self._blame.error(error, record) from error
             self._use_keys(self._reader.key_of, self._placement.of_formed())
-            left = [record, *cursor]  # nothing became of this one
-            self.receive(left, None if timestamps is None else timestamps[-len(left) :])
-            return
+            return left + len([record, *cursor])  # nothing became of this one
         self.channels.write_full()
+        return self._pace.end()
 
     def _route(self, cursor: Iterator[Any], timestamps: Timestamps) -> None:
         if timestamps is not None:
@@ -439,8 +479,8 @@ class KeyedRouter(_UserRouter):
 
     def _route_timed(self, cursor: Iterator[Any], timestamps: list[int | None]) -> None:
         key_of, pair_of = self._key_of, self._pair_of
-        # The cursor comes first: it knows which record fails.
-        for value, timestamp in zip(cursor, timestamps, strict=True):
+        # The cursor comes first: it knows which record fails, and it may be cut.
+        for value, timestamp in zip(cursor, timestamps, strict=False):
             key = key_of(value)
             try:
                 append, append_timestamp = pair_of[key]
@@ -469,15 +509,23 @@ class KeyedRouter(_UserRouter):
 
 def _append_all(buffers: Mapping[int, list[Any]], targets: list[int], items: list[Any]) -> None:
     appends = {target: buffer.append for target, buffer in buffers.items()}
-    for target, item in zip(targets, items, strict=True):
+    for target, item in zip(targets, items, strict=False):  # items behind a cut have no target yet
         appends[target](item)
 
 
 def create_router(
-    plan: JobPlan, edge: EdgePlan, sender: int, outbox: Outbox, settings: TaskSettings, rng: random.Random
+    plan: JobPlan,
+    edge: EdgePlan,
+    sender: int,
+    outbox: Outbox,
+    settings: TaskSettings,
+    rng: random.Random,
+    pace: Pace | None = None,
 ) -> Router:
     """The router for one edge of one subtask."""
     distribution = edge.distribution
+    pace = Pace() if pace is None else pace
+    protects = not settings.object_reuse
     blame = _blame(distribution, plan, edge, sender)
     channels = ChannelWriter(plan, edge, sender, outbox, settings, blame)
     if isinstance(distribution, Broadcast):
@@ -486,20 +534,20 @@ def create_router(
     if isinstance(distribution, KeyGroups) and target.parallelism == 1:
         if edge.reads_keys:
             return SingleRouter(channels)
-        return SingleKeyedRouter(channels, KeyReader(distribution.selector), blame)
+        return SingleKeyedRouter(channels, KeyReader(distribution.selector, protects), blame, pace)
     if isinstance(distribution, Custom):
-        function, reader = UserFunction(distribution.partitioner), KeyReader(distribution.selector)
-        scatter = _by_partitioner(function, reader, target.parallelism)
-        return ScatterRouter(channels, scatter, blame, (function, reader))
+        function, reader = UserFunction(distribution.partitioner), KeyReader(distribution.selector, protects)
+        scatter = _by_partitioner(function, reader, target.parallelism, protects)
+        return ScatterRouter(channels, scatter, blame, pace, (function, reader))
     if isinstance(distribution, Global) or len(channels.targets) == 1:
         return SingleRouter(channels)
     match distribution:
         case KeyGroups(selector):
-            reader = KeyReader(selector)
+            reader = KeyReader(selector, protects)
             placement = KeyAssignment(target.max_parallelism, target.parallelism, reader.form())
-            return KeyedRouter(channels, reader, placement, blame)
+            return KeyedRouter(channels, reader, placement, blame, pace)
         case Shuffle():
-            return ScatterRouter(channels, _at_random(rng, target.parallelism), blame)
+            return ScatterRouter(channels, _at_random(rng, target.parallelism), blame, Pace())
     # Senders start at different receivers, so that few records do not all land on the first.
     return RoundRobinRouter(channels, first=sender)
 
@@ -515,8 +563,14 @@ def _at_random(rng: random.Random, receivers: int) -> Scatter:
     return lambda values: rng.choices(range(receivers), k=values.__length_hint__())  # type: ignore[attr-defined]
 
 
-def _by_partitioner(partitioner: UserFunction, selector: KeyReader, receivers: int) -> Scatter:
+def _by_partitioner(
+    partitioner: UserFunction, selector: KeyReader, receivers: int, protects: bool
+) -> Scatter:
     partition, key_of = partitioner.method("partition"), selector.selected
+    if protects and (partitioner.is_rich or not only_looks(partition)):
+        # The key may be a part of the record.
+        call = partition
+        partition = lambda key, receivers: call(private(key), receivers)  # noqa: E731
 
     def target_of(value: Any) -> int:
         target = partition(key_of(value), receivers)

@@ -116,6 +116,8 @@ class GeneratedTime(SplitTime, WatermarkOutput):
     def __init__(self, seen_at: float, generator: WatermarkGenerator) -> None:
         super().__init__(seen_at)
         self.on_event = generator.on_event
+        #: Whether records are let go by it, and by the assigner in front of it; for the one who asks it.
+        self.is_let_go: Callable[[list[Any]], bool] | None = None
         self._on_periodic_emit = generator.on_periodic_emit
         self.signals: list[int | bool] = []
 

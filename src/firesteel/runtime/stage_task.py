@@ -519,7 +519,13 @@ class StageTask:
         subtask = self._task.index - vertex.first_task
         routers = {
             edge.id: create_router(
-                self._plan, edge, subtask, self._outbox, self._settings, self._services.random
+                self._plan,
+                edge,
+                subtask,
+                self._outbox,
+                self._settings,
+                self._services.random,
+                self._services.pace,
             )
             for edge in self._plan.edges_from(vertex.id)
         }

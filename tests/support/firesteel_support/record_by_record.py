@@ -162,6 +162,35 @@ class _FlatMap(_Operator):
         self.emit_all(self.call("flat_map", value), timestamp)
 
 
+class _Assign(_Operator):
+    """Event time begins anew: the assigner, then the record leaves, then the generator sees it."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        strategy = self.function.strategy()
+        self.assign = strategy.timestamp_function()
+        self.generator = strategy.create_generator() if self.function.generator else None
+
+    @override
+    def receive(self, index: int, value: Any, timestamp: int | None) -> None:
+        stamp = self.assign(value, timestamp)
+        self.emit(value, stamp)
+        if self.generator is not None:
+            self.generator.on_event(value, stamp, self)
+
+    @override
+    def emit_watermark(self, clock: Any) -> None:
+        """From the generator, or from before: of that only the end counts."""
+        new = clock if isinstance(clock, int) else clock.timestamp
+        if isinstance(clock, int) and clock < _END:
+            return
+        if new > self.sent:
+            self.sent = new
+            super().emit_watermark(new)
+
+    sent = _BEGINNING
+
+
 class _CoMap(_Operator):
     @override
     def receive(self, index: int, value: Any, timestamp: int | None) -> None:
@@ -406,10 +435,11 @@ class _IntervalJoin(_Operator):
             return
         lower, upper = self.bounds
         self.kept[index].append((key_of(value), timestamp, pickle.dumps(value)))
-        for key, other_time, blob in self.kept[1 - index]:
+        mine = _copy(value)  # one object for all partners, which come in the order of their time
+        for key, other_time, blob in sorted(self.kept[1 - index], key=lambda each: each[1]):
             left, right = (timestamp, other_time) if index == 0 else (other_time, timestamp)
             if key == key_of(value) and left + lower <= right <= left + upper:
-                pair = (_copy(value), pickle.loads(blob))
+                pair = (mine, pickle.loads(blob))
                 self.timestamp = max(left, right)
                 results = self.function.process_element(*(pair if index == 0 else pair[::-1]), _Context(self))
                 self.emit_all(results, self.timestamp)
@@ -580,6 +610,8 @@ _ROLLING: dict[str, Callable[[Any, Any], Any]] = {"sum": _sum, "max": _max, "min
 _NODES: dict[str, type[_Operator]] = {
     "union": _Union,
     "map": _Map,
+    "assign": _Assign,
+    "partition": _Union,
     "filter": _Filter,
     "flat_map": _FlatMap,
     "co:map": _CoMap,

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from firesteel.common import Types
+from firesteel.common import Types, WatermarkStrategy
 from firesteel.common._override import override
+from firesteel.common.watermark_strategy import TimestampAssigner, Watermark, WatermarkGenerator
 from firesteel.datastream import OutputTag, RuntimeContext
 from firesteel.datastream.functions import (
     AggregateFunction,
@@ -26,7 +27,9 @@ from firesteel.datastream.functions import (
     FlatMapFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeySelector,
     MapFunction,
+    Partitioner,
     ProcessFunction,
     ProcessJoinFunction,
     ProcessWindowFunction,
@@ -39,6 +42,7 @@ from firesteel.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from firesteel.datastream.window import CountTrigger
 from firesteel_support.value_shapes import append, change, key_of, made, number_of, parts_of, shown
 
 SIDE = OutputTag("aside", Types.PICKLED_BYTE_ARRAY())
@@ -209,6 +213,155 @@ class ChangesWhileFiltering(UserCode, FilterFunction):
     def filter(self, value: Any) -> bool:
         change(value, self.by)
         return number_of(value) % 5 != 0
+
+
+@dataclass(eq=False)
+class RemembersWhileFiltering(UserCode, FilterFunction):
+    """Keeps its arguments and changes them later: when they have long gone on."""
+
+    needs: ClassVar[Needs] = Needs.TOTAL
+
+    @override
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.kept: list[Any] = []
+
+    @override
+    def filter(self, value: Any) -> bool:
+        for each in self.kept:
+            change(each, 1)
+        self.kept.append(value)
+        del self.kept[:-KEPT]
+        return number_of(self.kept[0]) % 6 != 5
+
+
+# Who is asked about records: nobody sees what they do ----------------------------------------------------
+
+
+def change_and_tell_the_key(record: Any) -> Any:
+    """A key selector that changes the record."""
+    key = key_of(record)
+    change(record, 1000)
+    return key
+
+
+class RemembersWhileTellingTheKey(KeySelector):
+    """A key selector that keeps records and changes them later; and nobody else has changed them."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Any, str]] = []
+
+    @override
+    def get_key(self, value: Any) -> Any:
+        for at, (record, text) in enumerate(self.kept):
+            assert shown(record) == text, f"somebody has changed {text} to {shown(record)}"
+            record = change(record, 3)
+            self.kept[at] = (record, shown(record))
+        key = key_of(value)
+        self.kept.append((value, shown(value)))
+        del self.kept[:-KEPT]
+        return key
+
+
+#: What stands for `key_of` in programs.
+SELECTORS: tuple[Any, ...] = (change_and_tell_the_key, RemembersWhileTellingTheKey())
+
+
+@plain(reads=("list", "tuple", "row", "named", "deque"))
+def third(record: Any) -> Any:
+    """A selector for partitioners: a part of the record, the very object."""
+    return record[2]
+
+
+class RemembersKeys(Partitioner):
+    """Keeps its keys, which are parts of records, and changes them; always says the same."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    @override
+    def partition(self, key: Any, num_partitions: int) -> int:
+        for parts in self.kept:
+            append(parts, -1)
+        self.kept.append(key)
+        del self.kept[:-KEPT]
+        return 0
+
+
+@dataclass(eq=False)
+class Partitions(UserCode):
+    """A partitioner with its selector."""
+
+    selector: Any
+    partitioner: Any = field(default_factory=RemembersKeys)
+
+
+def change_and_tell_the_time(record: Any, timestamp: int) -> int:
+    """A timestamp assigner that changes the record: that goes on with it."""
+    change(record, 2)
+    return timestamp + 1
+
+
+def tell_the_time_plainly(record: Any, timestamp: int) -> int:
+    """One that provably keeps nothing, and changes the record."""
+    record[1] += 4
+    return timestamp
+
+
+class RemembersWhileTellingTheTime(TimestampAssigner):
+    """Changes records when it is asked about later ones: that is not seen."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    @override
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        for record in self.kept:
+            change(record, 5)
+        self.kept.append(change(value, 1))
+        del self.kept[:-KEPT]
+        return record_timestamp
+
+
+class RemembersEvents(WatermarkGenerator):
+    """Changes the events that it is shown, at once and later."""
+
+    def __init__(self, punctuates: bool) -> None:
+        self.punctuates = punctuates
+        self.kept: list[Any] = []
+        self.latest = 0
+
+    @override
+    def on_event(self, event: Any, event_timestamp: int, output: Any) -> None:
+        self.latest = max(self.latest, event_timestamp)
+        if self.punctuates and number_of(event) % 3 == 0:
+            output.emit_watermark(Watermark(self.latest - 2))
+        self.kept.append(change(event, 7))
+        for record in self.kept:
+            change(record, 1)
+        del self.kept[:-KEPT]
+
+    @override
+    def on_periodic_emit(self, output: Any) -> None:
+        for record in self.kept:
+            change(record, 1)
+
+
+@dataclass(eq=False)
+class TellsTimeAgain(UserCode):
+    """An assigner of timestamps, and how watermarks are made: not at all, by a generator, behind some records."""
+
+    needs: ClassVar[Needs] = Needs.TOTAL
+    uses_time: ClassVar[bool] = True
+    assigner: Any
+    generator: str = ""  # nothing; remembers, punctuates
+
+    def strategy(self) -> Any:
+        """The watermark strategy."""
+        strategy = WatermarkStrategy.no_watermarks()
+        if self.generator:
+            punctuates = self.generator == "punctuates"
+            strategy = WatermarkStrategy.for_generator(lambda: RemembersEvents(punctuates))
+        return strategy.with_timestamp_assigner(self.assigner)
 
 
 # flat_map -----------------------------------------------------------------------------------------------
@@ -885,6 +1038,19 @@ class ChangesElements(UserCode, ProcessWindowFunction):
             yield change(element, 1)
 
 
+class RemembersElements(CountTrigger):
+    """Counts; and keeps the elements that it is asked about, and changes them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.kept: list[Any] = []
+
+    @override
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+        self.kept = [change(each, 9) for each in (*self.kept, element)][-KEPT:]
+        return super().on_element(element, timestamp, window, ctx)
+
+
 @dataclass(eq=False)
 class ReusesOneList(UserCode, ProcessWindowFunction):
     """The numbers of the window in a list that it uses again for the next window."""
@@ -949,6 +1115,22 @@ class PairsShareLists(UserCode, ProcessJoinFunction):
         pair[1] += number_of(right) + ctx.timestamp()
         yield pair
         yield left
+
+
+@dataclass(eq=False)
+class ChangesPairs(UserCode, ProcessJoinFunction):
+    """Changes both records of a pair in place: what waits for other partners is not these objects."""
+
+    needs: ClassVar[Needs] = Needs.PER_KEY
+    shape: str | None = "mixed"
+
+    @override
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterator[Any]:
+        yield left
+        left, right = change(left, 1), change(right, 2)
+        yield right
+        yield left
+        change(right, 3)
 
 
 @dataclass(eq=False)

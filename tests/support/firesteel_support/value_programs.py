@@ -46,7 +46,7 @@ from firesteel.testing.scripted_source import Step as ScriptStep
 from firesteel_support import value_functions as functions
 from firesteel_support.local_master import run_plan
 from firesteel_support.value_functions import SIDE, Needs
-from firesteel_support.value_shapes import KEYS, SHAPES, change, key_of, made, shown
+from firesteel_support.value_shapes import KEYS, SHAPES, change, key_of, made, parts_of, shown
 
 __all__ = [
     "Program",
@@ -105,7 +105,7 @@ class Windows:
     kind: str  # tumbling, sliding, session, count, sliding count
     size: int  # of a session: the gap
     slide: int = 0
-    trigger: str = ""  # nothing: the default; count, purging count, continuous
+    trigger: str = ""  # nothing: the default; count, purging count, remembering count, continuous
     every: int = 0  # of the trigger
     evictor: str = ""  # nothing; count, time
     keeps: int = 0  # of the evictor
@@ -141,6 +141,7 @@ class Step:
     windows: Windows | None = None
     window_function: Any = None  # of reduce and aggregate in windows
     bounds: tuple[int, int] = (0, 0)  # of an interval join
+    selectors: tuple[Any, ...] = (key_of, key_of)  # of keyed inputs
 
     @property
     def has_side(self) -> bool:
@@ -151,7 +152,7 @@ class Step:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its inputs are distributed by `key_of`."""
+        """Whether its inputs are distributed by key."""
         return self.windows is not None or self.operation in KEYED
 
     @override
@@ -161,7 +162,10 @@ class Step:
         text = f"{first}" + "".join(f".{word}({other})" for other in others)
         if self.operation == "union":
             return text
-        text += ".key_by(key_of)" if self.is_keyed else ""
+        names = [
+            getattr(each, "__name__", type(each).__name__) for each in self.selectors[: len(self.inputs)]
+        ]
+        text += f".key_by({', '.join(names)})" if self.is_keyed else ""
         text += f".{self.windows!r}" if self.windows else ""
         text += f".between{self.bounds}" if self.operation == "interval_join" else ""
         given = [
@@ -175,7 +179,7 @@ class Step:
     def method(self) -> str:
         """The method of the API."""
         method = self.operation.rpartition(":")[2]
-        return {"interval_join": "process", "co_group": "apply"}.get(method, method)
+        return _METHODS.get(method, method)
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,13 @@ class Program:
         return "\n".join(lines)
 
 
+_METHODS = {
+    "interval_join": "process",
+    "co_group": "apply",
+    "assign": "assign_timestamps_and_watermarks",
+    "partition": "partition_custom",
+}
+
 #: Operations whose inputs are distributed by key.
 KEYED = {
     "keyed:process",
@@ -239,6 +250,7 @@ class _Open:
     has_time: bool = True
     is_parallel: bool = False
     readers: int = 0
+    is_punctuated: bool = False  # watermarks may come anywhere between its records
 
 
 def draw(seed: int, parallel: bool = False) -> Program:
@@ -320,7 +332,8 @@ class _Drawing:
         if first.has_time and second.has_time and not first.is_big and not second.is_big:
             if order >= Needs.PER_KEY:
                 operations += ["keyed:co:process"] * 3
-            if self.calm:
+            punctuated = first.is_punctuated or second.is_punctuated
+            if self.calm and (order >= Needs.PER_KEY or not punctuated):
                 operations += ["interval_join"] * 2 + ["co_group"]
         operation = rng.choice(operations)
         function: Any = None
@@ -333,6 +346,8 @@ class _Drawing:
             function = functions.SharesState(rng.choice(_STATE_SHAPES))
         elif operation == "interval_join":
             function = functions.PairsShareLists()
+            if order >= Needs.PER_KEY and rng.random() < 0.7:
+                function = functions.ChangesPairs()
             order = Needs.NONE  # nobody says in which order a record meets its partners
             bounds = (-rng.randint(0, 4), rng.randint(0, 4))
         elif operation == "co_group":
@@ -347,7 +362,7 @@ class _Drawing:
         self._add(step, [first, second], order)
 
     def _can_be_cut(self, read: _Open) -> bool:
-        if read.order is Needs.NONE and not self.calm:
+        if read.order is Needs.NONE and (not self.calm or read.is_punctuated):
             return False  # which records are late would depend on which path is faster
         return read.has_time and not read.is_big
 
@@ -370,7 +385,9 @@ class _Drawing:
         match rng.choice(("tumbling", "tumbling", "sliding", "sliding", "session", "count", "sliding count")):
             case "tumbling":
                 size = rng.randint(2, 10)
-                trigger = rng.choice(("", "", "count", "purging count", "continuous"))
+                trigger = rng.choice(
+                    ("", "", "count", "purging count", "continuous", "remembering count", "remembering count")
+                )
                 every = rng.randint(1, 4)
                 if not trigger and not lateness and rng.random() < 0.4:
                     return Windows(
@@ -380,7 +397,7 @@ class _Drawing:
             case "sliding":
                 slide = rng.randint(1, 5)
                 size = rng.choice((slide * 2, slide * 3, slide + 1, slide * 2 + 1))
-                trigger = rng.choice(("", "", "", "count"))
+                trigger = rng.choice(("", "", "", "count", "remembering count"))
                 return Windows("sliding", size, slide, trigger, rng.randint(1, 4), "", 0, lateness, aside)
             case "session":
                 return Windows("session", rng.randint(1, 5), lateness=lateness, late_aside=aside)
@@ -417,6 +434,9 @@ class _Drawing:
         return _FIELDS[read.shape], None
 
     def _add(self, step: Step, inputs: list[_Open], order: Needs) -> None:
+        if step.is_keyed:
+            kinds = (key_of, *functions.SELECTORS)
+            step = replace(step, selectors=tuple(self.rng.choices(kinds, (4, 1, 1), k=2)))
         self.steps.append(step)
         index = len(self.steps) - 1
         for read in inputs:
@@ -430,6 +450,9 @@ class _Drawing:
         main_has_time = has_time and not (step.windows is not None and step.windows.by_count)
         is_parallel = self.parallel and (step.is_keyed or any(read.is_parallel for read in inputs))
         main = _Open(Stream(index), order, shape, sources, is_big, main_has_time, is_parallel)
+        main.is_punctuated = any(read.is_punctuated for read in inputs)
+        if isinstance(step.function, functions.TellsTimeAgain):
+            main.is_punctuated = step.function.generator == "punctuates"
         self.open.append(main)
         if step.has_side:
             self.open.append(replace(main, stream=Stream(index, side=True), shape="mixed", has_time=has_time))
@@ -445,6 +468,15 @@ class _Drawing:
             if getattr(function, "uses_time", False) and not read.has_time:
                 continue
             if getattr(function, "reads", ()) and read.shape not in function.reads:
+                continue
+            if isinstance(function, functions.TellsTimeAgain):
+                if read.shape == "list" and rng.random() < 0.6:
+                    function.assigner = functions.tell_the_time_plainly
+                if self.parallel and function.generator == "punctuates":
+                    continue
+            if isinstance(function, functions.Partitions) and (
+                self.parallel or read.shape not in getattr(function.selector, "reads", SHAPES)
+            ):
                 continue
             if isinstance(function, functions.StartsToChange) and read.shape != "list":
                 continue
@@ -485,6 +517,8 @@ _STATE_SHAPES = (
     "tuple",
     "named",
     "frozen",
+    "buffer",
+    "deque",
 )
 _BY_FIELD = {"sum", "max", "min_by"}
 #: The field of the number in records of each shape that has fields.
@@ -500,7 +534,7 @@ _FIELDS: dict[str, int | str] = {
 
 
 def _shape_of(step: Step) -> str | None:
-    if step.operation in ("union", "filter"):
+    if step.operation in ("union", "filter", "assign", "partition"):
         return None
     return getattr(step.window_function, "shape", None) or getattr(step.function, "shape", None)
 
@@ -516,6 +550,24 @@ _CATALOGUE: list[tuple[str, Callable[[random.Random], Any]]] = [
     ("map", lambda rng: functions.ReusesOneRow()),
     ("map", lambda rng: functions.ReturnsItsOwnList(rng.choice(_STATE_SHAPES))),
     ("map", lambda rng: functions.RemembersArguments()),
+    *[("filter", lambda rng: functions.RemembersWhileFiltering())] * 2,
+    ("partition", lambda rng: functions.Partitions(rng.choice((parts_of, functions.third, functions.third)))),
+    *[
+        (
+            "assign",
+            lambda rng: functions.TellsTimeAgain(
+                rng.choice(
+                    (
+                        functions.change_and_tell_the_time,
+                        functions.RemembersWhileTellingTheTime(),
+                        functions.RemembersWhileTellingTheTime(),
+                    )
+                ),
+                rng.choice(("", "", "remembers", "punctuates")),
+            ),
+        )
+    ]
+    * 2,
     ("filter", lambda rng: functions.KeepsSome(rng.randint(2, 4))),
     ("filter", lambda rng: functions.ChangesWhileFiltering(rng.randint(1, 4))),
     ("flat_map", lambda rng: functions.Repeats(rng.randint(2, 3))),
@@ -672,14 +724,19 @@ def _apply(step: Step, inputs: Sequence[DataStream]) -> DataStream:
     first = inputs[0]
     if step.operation == "union":
         return first.union(*inputs[1:])
+    if isinstance(step.function, functions.TellsTimeAgain):
+        return first.assign_timestamps_and_watermarks(step.function.strategy())
+    if isinstance(step.function, functions.Partitions):
+        parted = first.partition_custom(step.function.partitioner, step.function.selector)
+        return parted.map(functions.Pass())
     stream: Any = first if len(inputs) == 1 else first.connect(inputs[1])
     if step.operation == "interval_join":
-        left, right = (each.key_by(key_of) for each in inputs)
+        left, right = (each.key_by(select) for each, select in zip(inputs, step.selectors, strict=True))
         stream = left.interval_join(right).between(*map(Time.milliseconds, step.bounds))
     elif step.operation == "co_group":
-        stream = first.co_group(inputs[1]).where(key_of).equal_to(key_of)
+        stream = first.co_group(inputs[1]).where(step.selectors[0]).equal_to(step.selectors[1])
     elif step.is_keyed:
-        stream = stream.key_by(key_of) if len(inputs) == 1 else stream.key_by(key_of, key_of)
+        stream = stream.key_by(*step.selectors[: len(inputs)])
     if step.windows is not None:
         stream = _cut(stream, step.windows)
     given = [step.function] if step.window_function is None else [step.function, step.window_function]
@@ -706,6 +763,8 @@ def _cut(keyed: Any, windows: Windows) -> Any:
             if windows.trigger == "continuous"
             else CountTrigger.of(windows.every)
             if windows.trigger == "count"
+            else functions.RemembersElements(windows.every)
+            if windows.trigger == "remembering count"
             else PurgingTrigger.of(CountTrigger.of(windows.every))
         )
     if windows.evictor:

@@ -6,9 +6,12 @@ that can be changed in place. The functions of random programs know records only
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from firesteel.common import Row
 
@@ -77,6 +80,9 @@ SHAPES: dict[str, Callable[[str, int, list[Any]], Any]] = {
     "dict": lambda key, number, parts: {"key": key, "number": number, "parts": parts},
     "shared": _shared,
     "set": lambda key, number, parts: {key, number},
+    "buffer": lambda key, number, parts: bytearray(f"{key}{number}".encode()),
+    "deque": lambda key, number, parts: deque([key, number, parts]),
+    "array": lambda key, number, parts: np.array([KEYS.index(key), number]),
     "row": lambda key, number, parts: Row(key=key, number=number, parts=parts),
     "plain": Plain,
     "slotted": Slotted,
@@ -97,8 +103,12 @@ def key_of(record: Any) -> str:
     match record:
         case int():
             key = KEYS[record % len(KEYS)]
-        case str() | tuple() | list() | Row():
+        case str() | tuple() | list() | deque() | Row():
             key = record[0]
+        case bytearray():
+            key = chr(record[0])
+        case np.ndarray():
+            key = KEYS[int(record[0])]
         case dict():
             key = record["key"]
         case set():
@@ -114,9 +124,11 @@ def number_of(record: Any) -> int:
     match record:
         case int():
             number = record // len(KEYS)
-        case str():
+        case str() | bytearray():
             number = int(record[1:])
-        case tuple() | list() | Row():
+        case np.ndarray():
+            number = int(record[1])
+        case tuple() | list() | deque() | Row():
             number = record[1]
         case dict():
             number = record["number"]
@@ -131,9 +143,9 @@ def parts_of(record: Any) -> list[Any]:
     """The list in a record, the very object; a new one when the shape has none."""
     parts: list[Any]
     match record:
-        case int() | str() | set():
+        case int() | str() | set() | bytearray() | np.ndarray():
             parts = [number_of(record)]
-        case tuple() | list() | Row():
+        case tuple() | list() | deque() | Row():
             parts = record[2] if len(record) > 2 else [record[1]]
         case dict():
             parts = record["parts"]
@@ -154,11 +166,17 @@ def change(record: Any, by: int) -> Any:
             if len(record) > _MOST_PARTS:
                 record.discard(min(part for part in record if isinstance(part, int)))
             return record
+        case bytearray():
+            record[1:] = str(number_of(record) + by).encode()
+            return record
+        case np.ndarray():
+            record[1] += by
+            return record
         case (key, number):
             return key, number + by
         case tuple() | Frozen():
             pass
-        case list() | Row():
+        case list() | deque() | Row():
             record[1] += by
         case dict():
             record["number"] += by
@@ -182,8 +200,12 @@ def append(parts: list[Any], item: Any) -> None:
 def shown(value: Any) -> str:
     """The value with all its types, as text: two are the same exactly when their texts are."""
     match value:
-        case bool() | int() | str() | None:
+        case bool() | int() | str() | bytearray() | None:
             return repr(value)
+        case np.ndarray():
+            return f"array({value.dtype}, {value.tolist()})"
+        case deque():
+            return "deque(" + ", ".join(map(shown, value)) + ")"
         case set():
             return "{" + ", ".join(sorted(map(shown, value))) + "}"
         case dict():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from firesteel.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkStrategy
 from firesteel.plan.operator_specs import (
     FilterSpec,
     FlatMapSpec,
@@ -15,7 +16,9 @@ from firesteel.plan.operator_specs import (
     OperatorSpec,
     ProcessSpec,
     ReduceSpec,
+    RuntimeMode,
     SinkSpec,
+    TimestampsSpec,
 )
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.blame import failing_record
@@ -209,3 +212,64 @@ def test_the_record_at_hand_is_named_when_it_fails_after_a_cut(pace: WatchedPace
     harness = OperatorHarness(MapSpec(Shipped.of(fail, "test")), pace=pace)
     with pytest.raises(Exception, match=r"record: +4\b"):
         harness.process(list(range(10)))
+
+
+# Code that is asked about records ---------------------------------------------------------------------------
+
+
+def test_keys_that_take_long_are_cut_off(pace: WatchedPace) -> None:
+    CutAt.pace = pace
+    for backend in ("hashmap", "rocksdb"):
+        harness = OperatorHarness(
+            ReduceSpec(Shipped.of(max, "test")),
+            keys=(CutAt(lambda n: n % 2),),
+            pace=pace,
+            options={"state.backend.type": backend},
+        )
+        values = list(range(10))
+        assert harness.link.receive_some(values, values) == 5
+        assert harness.output.values == values[:5]
+        assert harness.link.receive_some(values[5:], values[5:]) == 0
+        assert harness.output.values == harness.output.timestamps == values
+        assert harness.link.records_in == 10
+
+
+def test_keys_of_a_batch_that_is_to_be_sorted(pace: WatchedPace) -> None:
+    CutAt.pace = pace
+    paused: list[bool] = []
+    pace.pause = lambda: paused.append(True)
+    harness = OperatorHarness(
+        ReduceSpec(Shipped.of(max, "test")), keys=(CutAt(lambda n: n % 2),), pace=pace, mode=RuntimeMode.BATCH
+    )
+    assert harness.link.keys_of(0, list(range(10))) == [0, 1] * 5
+    assert paused == [True]
+
+
+class PunctuatedAt(WatermarkGenerator):
+    def __init__(self) -> None:
+        self.seen = CutAt(lambda n: n)
+
+    def on_event(self, event: Any, event_timestamp: int, output: Any) -> None:
+        output.emit_watermark(Watermark(self.seen(event)))
+
+    def on_periodic_emit(self, output: Any) -> None:
+        pass
+
+
+TIMES = WatermarkStrategy.no_watermarks().with_timestamp_assigner(CutAt(lambda n: n * 10))
+STRATEGIES = [
+    TIMES,
+    WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(CutAt(lambda n: n * 10)),
+    WatermarkStrategy.for_generator(PunctuatedAt).with_timestamp_assigner(lambda n, _: n * 10),
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_assigners_and_generators_are_cut_off(pace: WatchedPace, strategy: WatermarkStrategy) -> None:
+    CutAt.pace = pace
+    harness = OperatorHarness(TimestampsSpec(Shipped.of(strategy, "test")), pace=pace)
+    values = list(range(10))
+    assert harness.link.receive_some(values, None) == 5
+    assert harness.output.values == values[:5]
+    assert harness.link.receive_some(values[5:], None) == 0
+    assert (harness.output.values, harness.output.timestamps) == (values, [n * 10 for n in values])

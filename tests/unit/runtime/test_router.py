@@ -20,6 +20,7 @@ from firesteel.plan.key_groups import key_group_of, subtask_of_group
 from firesteel.plan.operator_specs import OperatorSpec, RuntimeMode
 from firesteel.plan.shipped import Shipped
 from firesteel.runtime.elements import END_OF_INPUT, Chunk, Element, StreamStatus, WatermarkSignal
+from firesteel.runtime.pace import Pace
 from firesteel.runtime.router import Outbox, Router, create_router
 from firesteel.runtime.settings import TaskSettings
 from firesteel.runtime.wire_format import decode, read_header
@@ -47,7 +48,10 @@ class Edge:
         plan = JobPlan("test", RuntimeMode.STREAMING, stages, vertices, (edge,), options)
         settings = replace(TaskSettings.of(plan), chunk_records=chunk)
         self.outbox = Outbox()
-        self.router: Router = create_router(plan, edge, sender, self.outbox, settings, random.Random(7))
+        self.pace = Pace()
+        self.router: Router = create_router(
+            plan, edge, sender, self.outbox, settings, random.Random(7), self.pace
+        )
         self.payloads: list[tuple[int, bytes]] = []
 
     def send(self, *batches: list[Any], timed: bool = False) -> Edge:
@@ -375,3 +379,53 @@ def test_a_record_without_the_field_of_the_key_is_explained_by_the_selector() ->
     edge = Edge(exchange.KeyGroups(shipped(lambda record: record[2])), 1, 3)
     with pytest.raises(UserCodeError, match=r"(?s)IndexError.*\(7, 8\)"):
         edge.router.receive([(1, 2, 3), (7, 8)], None)
+
+
+# Slow user code -------------------------------------------------------------------------------------------
+
+
+class CutsItself(Pace):
+    """Gives a batch out in two records at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[int] = []
+        self.pauses = 0
+        self.pause = self._count
+
+    def _count(self) -> None:
+        self.pauses += 1
+
+    def begin(self, values: list[Any]) -> Any:
+        self.left.append(max(0, len(values) - 2))
+        return iter(values[:2])
+
+    def end(self) -> int:
+        return self.left.pop()
+
+    def taken_out_of(self, cursor: Any) -> int:
+        return self.left[-1]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("receivers", [1, 2])
+@pytest.mark.parametrize("selector", [lambda n: n % 3, lambda n: [n % 3]])
+def test_routers_look_up_between_records(receivers: int, timed: bool, selector: Any) -> None:
+    by_key = exchange.KeyGroups(Shipped.of(selector, "test"))
+    parted = exchange.Custom(Shipped.of(lambda key, count: 0, "test"), Shipped.of(selector, "test"))
+    for distribution in (by_key, parted):
+        edge = Edge(distribution, 1, receivers)
+        edge.router._pace = pace = CutsItself()  # type: ignore[attr-defined]
+        edge.send(list(range(9)), timed=timed)
+        assert pace.pauses >= 4
+        assert pace.left == []
+        values = edge.values()
+        assert sorted(value for each in values.values() for value in each) == list(range(9))
+        assert all(each == sorted(each) for each in values.values())
+
+
+def test_the_record_to_blame_behind_a_cut() -> None:
+    edge = Edge(exchange.KeyGroups(Shipped.of(lambda n: 1 // (n - 5), "test")), 1, 2)
+    edge.router._pace = CutsItself()  # type: ignore[attr-defined]
+    with pytest.raises(UserCodeError, match=r"record.*\b5\b"):
+        edge.send(list(range(9)))

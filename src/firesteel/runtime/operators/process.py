@@ -69,6 +69,8 @@ class ElementContext(KeyedProcessFunction.OnTimerContext):
 class ProcessOperator(TimerOperator):
     """``process_element`` over one input, or ``process_element1`` and ``process_element2`` over two."""
 
+    reads_keys_first = True
+
     def __init__(
         self,
         function: UserFunction,

@@ -30,6 +30,8 @@ class ReduceOperator(FunctionOperator):
     In STREAMING every input gives an updated output; in BATCH only the last value of each key is emitted.
     """
 
+    reads_keys_first = True
+
     def __init__(self, function: UserFunction, key_of: KeyOf, state: KeyedBackend) -> None:
         super().__init__(function)
         self._reduce = function.method("reduce")

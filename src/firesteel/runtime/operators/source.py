@@ -84,6 +84,7 @@ class SourceOperator(Operator):
         """Create and open the subtask's reader, with the splits or the state that it resumes from."""
         self.output = context.output
         self._now = context.services.now
+        self._pace = context.pace
         self.time = EventTime(self, self._strategy, context)
         if self._bad_messages is not None:
             self._bad_messages.open(context, self.output)
@@ -176,8 +177,13 @@ class SourceOperator(Operator):
             else:
                 values = polled.values
                 notice(values)
-            self.batch = values
-            self.time.receive(values, polled.timestamps, polled.split)
+            self.batch, timestamps = values, polled.timestamps
+            left = self.time.receive(values, timestamps, polled.split)
+            while left:
+                self.batch = values = values[-left:]
+                timestamps = None if timestamps is None else timestamps[-left:]
+                self._pace.breathe()
+                left = self.time.receive(values, timestamps, polled.split)
             self.batch, self.cursor = [], None
         if polled.watermark is not None:
             self.time.advance(polled.watermark, polled.split)

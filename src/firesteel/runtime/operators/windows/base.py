@@ -121,6 +121,8 @@ class WindowingOperator(Operator):
     (`_add_batch`), and what happens as time advances (`_advance`, `_next_time`).
     """
 
+    reads_keys_first = True
+
     def __init__(self, definition: WindowDefinition) -> None:
         self._definition = definition
         self._state = definition.state

@@ -15,18 +15,24 @@ from itertools import repeat
 from typing import Any
 
 from firesteel.common._override import override
-from firesteel.common._values import MISSING
+from firesteel.common._values import MISSING, private
 from firesteel.common.errors import ProgramError, short_repr
 from firesteel.common.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from firesteel.contracts.triggers import wrong_result
 from firesteel.contracts.windows import TriggerResult
 from firesteel.runtime.operator import OperatorContext
 from firesteel.runtime.operators.windows.base import WindowDefinition, WindowingOperator
+from firesteel.runtime.operators.windows.careless import keeps_records, touches_elements
 from firesteel.runtime.operators.windows.merging import MergingWindowSet
 from firesteel.runtime.operators.windows.restore import CONTENTS, MERGING, OpenWindow
 from firesteel.runtime.operators.windows.triggers import EvictedContents, TriggerContext
 
 _CONTINUE = TriggerResult.CONTINUE
+
+
+def _on_copy(on_element: Callable[..., TriggerResult]) -> Callable[..., TriggerResult]:
+    """The trigger's method, for one that may keep or change the elements that it is asked about."""
+    return lambda element, *more: on_element(private(element), *more)
 
 
 class WindowOperator(WindowingOperator):
@@ -47,6 +53,10 @@ class WindowOperator(WindowingOperator):
         definition = self._definition
         self._context = TriggerContext(self, context, self._states, self._state)
         self._contents = definition.contents
+        self._on_element = definition.trigger.on_element
+        self._assigner_keeps = context.protects and keeps_records(definition.assigner)
+        if context.protects and touches_elements(definition.trigger):
+            self._on_element = _on_copy(definition.trigger.on_element)
         self._evicting = (
             None
             if definition.evictor is None
@@ -85,6 +95,8 @@ class WindowOperator(WindowingOperator):
         windows = self._definition.assigner.assign_windows(value, known, self._context)
         if type(windows) is not list:
             windows = self._as_list(windows)
+        if self._assigner_keeps:
+            value = private(value)  # as it is now: what the assigner does later nobody sees
         key = self._state.current_key
         skipped = True
         # Lists share a record, and give copies to whoever looks at them; so do elements with an evictor.
@@ -131,7 +143,7 @@ class WindowOperator(WindowingOperator):
             table[entry] = self._contents.add(old, value)
         context = self._context
         context.turn_to(window)
-        result = self._trigger.on_element(value, known, window, context)
+        result = self._on_element(value, known, window, context)
         if result is not _CONTINUE:
             self._apply(result, "on_element", key, window, state_window, is_last=False)
 

@@ -14,11 +14,12 @@ from operator import attrgetter
 from typing import Any
 
 from firesteel.common._override import override
-from firesteel.common._values import MISSING
+from firesteel.common._values import MISSING, private
 from firesteel.contracts.session_windows import gap_of
 from firesteel.contracts.windows import TimeWindow
 from firesteel.runtime.operator import OperatorContext
 from firesteel.runtime.operators.windows.base import DefaultTriggerOperator, WindowDefinition
+from firesteel.runtime.operators.windows.careless import keeps_records
 from firesteel.runtime.operators.windows.restore import SESSIONS, from_general
 from firesteel.state.keyed_backend import KeyedBackend
 from firesteel.state.timer_queue import TimerQueue
@@ -105,6 +106,7 @@ class SessionWindowOperator(DefaultTriggerOperator):
 
     @override
     def _open_windows(self, context: OperatorContext) -> None:
+        self._assigner_keeps = context.protects and keeps_records(self._definition.assigner)
         self._store.rebuild()
         for key, window, contents, has_fired in from_general(self._state, self._is_event_time):
             self._store.restore(key, window.start, window.end, contents, has_fired)
@@ -113,10 +115,12 @@ class SessionWindowOperator(DefaultTriggerOperator):
 
     @override
     def _add_batch(self, timestamps: Iterable[int], values: Iterator[Any], keys: Iterable[Any]) -> None:
-        gap_of, add = self._gap_of, self._definition.contents.add
+        gap_of, add, keeps = self._gap_of, self._definition.contents.add, self._assigner_keeps
         get = self._store.by_key.get
         for timestamp, value, key in zip(timestamps, values, keys, strict=False):
             end = timestamp + gap_of(value)
+            if keeps:
+                value = private(value)  # as it is now: what the extractor does later nobody sees
             sessions = get(key)
             if sessions is not None:
                 session = sessions[-1]  # all others end before it begins
