@@ -31,6 +31,7 @@ from firesteel.runtime.harmless import notice
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
+from firesteel.runtime.operators.announced import wants_keys_first
 from firesteel.runtime.pace import Pace
 from firesteel.runtime.runtime_context import TaskRuntimeContext
 from firesteel.runtime.state_figures import StateFigures
@@ -231,7 +232,7 @@ class ChainLink:
         self, reader: KeyReader, process: Process, values: list[Any], timestamps: Timestamps
     ) -> int:
         """Where all keys of a batch are wanted first: those that take too long to read are left, with their records."""
-        if not (self.operator.reads_keys_first or self._state.tracks):
+        if not wants_keys_first(self.operator, self._state):
             return self._process(process, values, timestamps)
         self.operator.cursor = iter(values)  # at no record
         first = reader.read_ahead(values, self._pace)

@@ -20,6 +20,11 @@ def announce_batch(
     return _announced_keys(operator, values, key_of, state) if state.tracks else None
 
 
+def wants_keys_first(operator: Operator, state: KeyedBackend) -> bool:
+    """Whether all keys of a batch are read before the operator begins with its first record."""
+    return operator.reads_keys_first or state.tracks
+
+
 def batch_keys(operator: Operator, values: list[Any], key_of: KeyOf, state: KeyedBackend) -> Iterable[Any]:
     """A batch comes next: its keys, which have been announced if the state asks for it."""
     return _announced_keys(operator, values, key_of, state) if state.tracks else keys_of(key_of, values)
