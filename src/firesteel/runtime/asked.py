@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import itemgetter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from firesteel.common._values import ATOMIC, private
 from firesteel.contracts.functions import Function
@@ -38,7 +39,20 @@ def only_looks(call: Callable[..., Any], kind: type | None = None) -> bool:
     if keeps_nothing(call, kind):
         return True
     # Nothing is changed, and the only place where something could be kept are attributes of its own object.
-    return changes_nothing(call) and not _sets_attributes(call)
+    return _changes_nothing(call) and not _sets_attributes(call)
+
+
+def _changes_nothing(call: Callable[..., Any]) -> bool:
+    """`changes_nothing`, once for each function: senders and receivers ask, and it takes milliseconds for large modules."""
+    if type(call) is not types.FunctionType:
+        return changes_nothing(call)
+    known = _KNOWN.get(call)
+    if known is None:
+        known = _KNOWN[call] = changes_nothing(call)
+    return known
+
+
+_KNOWN: WeakKeyDictionary[types.FunctionType, bool] = WeakKeyDictionary()
 
 
 def lets_go(call: Callable[..., Any], kind: type | None = None) -> bool:

@@ -252,13 +252,13 @@ class RemembersWhileTellingTheKey(KeySelector):
 
     @override
     def get_key(self, value: Any) -> Any:
+        del self.kept[: 1 - KEPT]
         for at, (record, text) in enumerate(self.kept):
             assert shown(record) == text, f"somebody has changed {text} to {shown(record)}"
             record = change(record, 3)
             self.kept[at] = (record, shown(record))
         key = key_of(value)
         self.kept.append((value, shown(value)))
-        del self.kept[:-KEPT]
         return key
 
 
