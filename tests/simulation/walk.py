@@ -54,6 +54,7 @@ _BESIDE = {
     "StageTask.__init__",
     "StageTask.open",
     "StageTask.close",
+    "notice",  # looks at the classes of records
     "JobPlan.for_stage",
     "TaskSettings.of",
     "JobMaster._start_attempt",

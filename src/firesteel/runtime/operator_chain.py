@@ -27,7 +27,6 @@ from firesteel.runtime.blame import (
     mismatched_record,
 )
 from firesteel.runtime.elements import LatencyMarker
-from firesteel.runtime.harmless import notice
 from firesteel.runtime.key_reader import KeyReader
 from firesteel.runtime.latency import Latencies
 from firesteel.runtime.operator import Operator, OperatorContext, Receiver, Timestamps
@@ -213,8 +212,7 @@ class ChainLink:
             left = receive_some(values, timestamps)
 
     def receive_some(self, values: list[Any], timestamps: Timestamps) -> int:
-        """A batch from elsewhere of the first input, or a part of it: returns how many records are left at its end."""
-        notice(values)
+        """A batch of the first input, or a part of it: returns how many records are left at its end."""
         reader = self._slow_keys[0]
         if reader is None:
             return self._process(self.operator.process, values, timestamps)
@@ -222,7 +220,6 @@ class ChainLink:
 
     def receive_some_second(self, values: list[Any], timestamps: Timestamps) -> int:
         """The same for the second input."""
-        notice(values)
         reader = self._slow_keys[1]
         if reader is None:
             return self._process(self.operator.process_second, values, timestamps)

@@ -38,6 +38,7 @@ from firesteel.runtime.elements import (
     StreamStatus,
     WatermarkSignal,
 )
+from firesteel.runtime.harmless import notice
 from firesteel.runtime.inputs.channels import InputChannel, OpenChannels, ReceiveSome, Turns
 from firesteel.runtime.inputs.payload_queue import PayloadSpace
 from firesteel.runtime.inputs.selected_input import SelectedInput
@@ -235,6 +236,7 @@ class InputGate:
             case Chunk(values, timestamps):
                 self.bytes_in += len(payload)
                 self.chunks_in += 1
+                notice(values)
                 self._feed(channel, values, timestamps, 0)
             case WatermarkSignal(timestamp):
                 self._watermark(channel, timestamp)
