@@ -245,6 +245,9 @@ _LOCAL_JAVA_OPTIONS = [
     # Only the quick compiler. All this JVM does is to move chunks of records; the slow compiler makes that hardly
     # faster, but takes half a core from the tasks during the first ten seconds of every job.
     "-XX:TieredStopAtLevel=1",
+    # Spark leaves a buffer to the garbage collector when a worker has died, and Netty, which watches one in a hundred, would
+    # print where it was made among what the program prints.
+    "-Dio.netty.leakDetection.level=disabled",
     # Has Netty show its channels to guard/ChannelGuard.java, which keeps strangers away from the streaming shuffle.
     tls.GUARD_OPTIONS[0],
 ]

@@ -18,6 +18,13 @@ def test_java_options_of_the_user_come_last_and_so_win():
     assert options.index("-XX:TieredStopAtLevel=1") < len(options) - 1
 
 
+def test_netty_prints_nothing_of_buffers_that_spark_leaves_when_a_worker_dies():
+    assert (
+        "-Dio.netty.leakDetection.level=disabled"
+        in session_settings(Configuration(), local=True)[JAVA].split()
+    )
+
+
 def test_the_driver_of_a_cluster_gets_no_options_for_moving_data():
     assert "Tiered" not in session_settings(Configuration(), local=False)[JAVA]
 
