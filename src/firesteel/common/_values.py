@@ -164,10 +164,13 @@ def _copied(value: Any, memo: Memo) -> Any:
     kind = type(value)
     if kind in ATOMIC:
         return value
-    copier = _COPIERS.get(kind)
-    if copier is None:
-        copier = _COPIERS[kind] = _choose_copier(kind)
+    copier = _COPIERS.get(kind) or _learn(kind)
     return copier(value, memo)
+
+
+def _learn(kind: type) -> Copier:
+    copier = _COPIERS[kind] = _choose_copier(kind)
+    return copier
 
 
 def _copied_deep(value: Any) -> Any:
@@ -190,18 +193,15 @@ def _copied_deep(value: Any) -> Any:
     return copied
 
 
-Steps = Generator[
-    Any, Any, Any
-]  # gives the parts of a value, is sent their copies, and returns the copy of the value
+#: Gives the parts of a value, is sent their copies, and returns the copy of the value.
+Steps = Generator[Any, Any, Any]
 
 
 def _steps(value: Any, memo: Memo) -> Steps:
     kind = type(value)
     if kind in ATOMIC:
         return value
-    copier = _COPIERS.get(kind)
-    if copier is None:
-        copier = _COPIERS[kind] = _choose_copier(kind)
+    copier = _COPIERS.get(kind) or _learn(kind)
     if copier is _as_it_is:
         return value
     if copier is _copy_tuple:
